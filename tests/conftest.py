@@ -18,6 +18,7 @@ from tests.helpers.commanding import Run
 from tests.helpers.documents import ALL_KINDS, open_lmdb
 from tests.helpers.needing import EVERYTHING, load_examples
 from tests.helpers.redisservers import RedisServer, run_redis
+from tests.helpers.server import Site, serve
 from tests.helpers.tracing import require_strace
 
 # A job in the background ignores it, and so would the processes that tests interrupt.
@@ -128,6 +129,13 @@ def store(home: str) -> Iterator[Store]:
     with open_lmdb(home) as store:
         yield store
         assert store.check() == []
+
+
+@pytest.fixture
+def site(request: pytest.FixtureRequest) -> Iterator[Site]:
+    """Serve the pages that the module names `ANSWERS` to one test, which may change them."""
+    with serve(request.module.ANSWERS) as site:
+        yield site
 
 
 @pytest.fixture

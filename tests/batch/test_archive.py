@@ -13,21 +13,13 @@ from scrapy_simhash.batch.archive import format as archive_format
 from scrapy_simhash.errors import ArchiveError, StoreError
 from scrapy_simhash.tables.designs import parse_design
 from tests.helpers.oracle import distance_between
-from tests.helpers.strategies import fingerprints, masks
+from tests.helpers.strategies import crowds, fingerprints, masks
 
 MOST = 2**64 - 1
 # Each example writes a file of its own over the last.
 same_folder = settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 # Many near to few, some equal, the smallest and the largest.
-values = st.one_of(
-    st.lists(fingerprints, max_size=60),
-    st.builds(
-        lambda centres, moves: [centres[i % len(centres)] ^ m for i, m in enumerate(moves)],
-        st.lists(fingerprints, min_size=1, max_size=3),
-        st.lists(st.integers(0, 8).flatmap(masks), max_size=60),
-    ),
-    st.lists(st.sampled_from([0, 1, 2**63, MOST]), max_size=60),
-)
+values = crowds() | st.lists(fingerprints | st.sampled_from([0, 1, 2**63, MOST]), max_size=60)
 designs = st.sampled_from(["1:0", "2:1", "4", "10", "16", "20", "6:2+2", "8:5"])
 block_sizes = st.sampled_from([64, 128, 1024, 65_536])
 
@@ -82,15 +74,6 @@ def test_probes_find_what_brute_force_finds(
             assert opened.probe(query, distance) == near(numbers, query, distance)
 
 
-# Damage.
-
-
-def tiny(folder: Path) -> tuple[Path, list[int]]:
-    """Write two blocks, each a group of its own."""
-    numbers = draw(14).tolist()
-    return write(folder, array(numbers)), numbers
-
-
 def flip(octets: bytes, bit: int) -> bytes:
     changed = bytearray(octets)
     changed[bit // 8] ^= 1 << bit % 8
@@ -101,7 +84,8 @@ def flip(octets: bytes, bit: int) -> bytes:
 def test_every_flipped_bit_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """All of them, not a sample: by opening, or by reading everything."""
     monkeypatch.setattr(archive_format, "_GROUP_BYTES", 64)
-    path, numbers = tiny(tmp_path)
+    numbers = draw(14)  # two blocks, each a group of its own
+    path = write(tmp_path, numbers)
     octets = path.read_bytes()
     damaged = tmp_path / "damaged"
     opening = 0
@@ -117,11 +101,11 @@ def test_every_flipped_bit_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     # Two blocks with keys of one octet, and two checksums, are not looked at when it is opened.
     assert opening == 8 * (len(octets) - 2 * (64 + 1 + 8))
     with Archive(path) as opened:
-        assert opened.read_all().tolist() == sorted(numbers)
+        assert opened.read_all().tolist() == sorted(numbers.tolist())
 
 
 def test_every_length_that_is_cut_short(tmp_path: Path) -> None:
-    path, _ = tiny(tmp_path)
+    path = write(tmp_path, draw(14))
     octets = path.read_bytes()
     for length in range(len(octets)):
         path.write_bytes(octets[:length])
@@ -142,9 +126,6 @@ def test_a_foreign_file_is_refused(tmp_path: Path, octets: bytes) -> None:
         Archive(path)
     assert isinstance(caught.value, ArchiveError)
     assert path.read_bytes() == octets
-
-
-# Writing.
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Joins: complete, each pair once, in order, whole or in cells or chunks, whatever the crowd."""
+"""Joins: complete, each pair once, in order, whole or in cells or chunks; and what plans tables."""
 
 from collections.abc import Iterator
 from itertools import product
@@ -20,8 +20,10 @@ from scrapy_simhash.batch.joins import (
     tables,
 )
 from scrapy_simhash.batch.joins.tables import CellPlan, plan_cells
+from scrapy_simhash.batch.planner import Estimate, compare_designs, estimate
 from scrapy_simhash.judging.words import sort_distinct
-from tests.helpers.needing import examples
+from scrapy_simhash.tables.designs import PAPER, parse_design
+from tests.helpers.needing import examples, slow_but
 from tests.helpers.oracle import all_matches, all_pairs, union_find
 from tests.helpers.strategies import crowds, fingerprints, masks
 
@@ -104,9 +106,6 @@ def test_representatives_by_their_rule(pairs: list[tuple[int, int]]) -> None:
     assert found == expected
 
 
-# In cells.
-
-
 def gather(plan: CellPlan, parts: list[NDArray[np.uint64]]) -> dict[int, NDArray[np.uint64]]:
     """Put together what each cell gets of several parts, as a shuffle does."""
     cells: dict[int, list[NDArray[np.uint64]]] = {}
@@ -156,9 +155,6 @@ def test_a_prefix_with_a_fifth_of_all_is_cut() -> None:
     assert max(cell.size for cell in cells.values()) <= most
     assert any(len(path) > 1 for path in plan.paths)
     assert join(plan, cells, 3) == find_all(values, 3).tolist()
-
-
-# Many queries at once.
 
 
 def query(
@@ -213,3 +209,38 @@ def test_queries_that_are_refused_and_progress() -> None:
     chunks = [np.arange(size, dtype=np.uint64) for size in (3, 0, 5)]
     batch_query(chunks[0], chunks, 0, progress=told.append)
     assert told == [3, 3, 8]
+
+
+documents = st.integers(0, 36).map(lambda bits: 1 << bits)
+
+
+@given(documents, st.integers(0, 12))
+def test_every_estimate_is_complete_with_its_flips(count: int, distance: int) -> None:
+    planned = compare_designs(count, distance)
+    for one in planned:
+        design = parse_design(one.design)
+        assert (design.name, design.flips_for(distance)) == (one.design, one.flips)
+        assert estimate(design, count, distance) == one
+    if distance <= 3:
+        assert {one.design for one in planned} >= set(PAPER)
+
+
+def measures(one: Estimate) -> tuple[float, ...]:
+    return one.tables, one.bytes, one.candidates, one.microseconds
+
+
+@pytest.mark.parametrize("distance", slow_but([0], [0, 2, 3, 4, 7]))
+def test_no_better_design_was_left_out(distance: int) -> None:
+    """Each "m:k+r" there is has its equal in the plan, or its better."""
+    for count in (10**4, 10**8, 2**34):
+        planned = [measures(one) for one in compare_designs(count, distance)]
+        for blocks in range(1, 16):
+            for without in range(min(blocks, distance + 1)):
+                try:
+                    design = parse_design(f"{blocks}:{without}+3")
+                    mine = measures(estimate(design, count, distance))
+                except ValueError:
+                    continue
+                assert any(
+                    all(a <= b for a, b in zip(one, mine, strict=True)) for one in planned
+                ), design.name

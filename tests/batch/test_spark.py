@@ -15,6 +15,7 @@ from msgspec import structs
 from numpy.typing import NDArray
 
 from scrapy_simhash.batch.joins import find_all
+from scrapy_simhash.batch.spark.pairs import collect, find_pairs, scatter_cells
 from scrapy_simhash.config import Config
 from scrapy_simhash.judging.documents import Rule, list_fingerprints, make_document
 from scrapy_simhash.judging.matching import compare_by_words
@@ -101,8 +102,6 @@ def rows_of(frame: Any, *columns: str) -> list[list[int]]:
 def test_pairs_are_those_of_one_machine(
     spark: Session, values: list[int], distance: int, small: bool
 ) -> None:
-    from scrapy_simhash.batch.spark.pairs import find_pairs  # noqa: PLC0415
-
     fingerprints = np.array(values * 2, np.uint64)
     frame = frame_of(spark, fingerprints).repartition(2)
     pairs = find_pairs(frame, distance, cell_rows=4 if small else 1000)
@@ -112,8 +111,6 @@ def test_pairs_are_those_of_one_machine(
 
 
 def test_a_prefix_with_a_fifth_of_all_kills_no_task(spark: Session) -> None:
-    from scrapy_simhash.batch.spark.pairs import find_pairs, scatter_cells  # noqa: PLC0415
-
     values = crowded(100_000)
     frame = frame_of(spark, values)
     cells, _ = scatter_cells(frame, 3, 4, 4_000)
@@ -278,38 +275,25 @@ def test_of_another_recipe_or_seed_none_is_compared(
         assert "have fingerprints of different recipes or seeds" in done.err
 
 
+COLUMNS = """
+id binary, fingerprints array<bigint>, stub boolean, text_digest binary, wording binary, called
+array<binary>, views array<string>, data_fingerprint binary, hidden binary, url string, host string,
+title string, heading string, canonical string, language string, reason string
+"""
+
+
 def documents_of(spark: Session, *rows: dict[str, Any]) -> Any:
     """Make documents that are alike but for their ids and what is given of each."""
-    import pyarrow as pa  # noqa: PLC0415 - an extra
-
-    alike: dict[str, Any] = {
-        "fingerprints": [5],
-        "stub": False,
-        "text_digest": b"",
-        "wording": pack(Wording("a text")),
-        "title": "A",
-        **dict.fromkeys(("heading", "canonical", "language", "host"), ""),
-        "called": [],
-        "views": [],
-    }
-    columns = {
-        "id": pa.binary(),
-        "fingerprints": pa.list_(pa.int64()),
-        "stub": pa.bool_(),
-        **dict.fromkeys(("text_digest", "wording", "data_fingerprint", "hidden"), pa.binary()),
-        "called": pa.list_(pa.binary()),
-        "views": pa.list_(pa.string()),
-        **dict.fromkeys(("url", "host", "title", "heading", "canonical"), pa.string()),
-        **dict.fromkeys(("language", "reason"), pa.string()),
-    }
+    alike: dict[str, Any] = {"fingerprints": [5], "stub": False, "text_digest": b"", "title": "A"}
+    alike |= {"wording": pack(Wording("a text")), "called": [], "views": []}
+    alike |= dict.fromkeys(("heading", "canonical", "language", "host"), "")
     made = [{**alike, "url": f"http://{row['id'].hex()}/", **row} for row in rows]
-    return spark.createDataFrame(pa.Table.from_pylist(made, pa.schema(columns)))
+    return spark.createDataFrame(made, COLUMNS)
 
 
 def confirm_of(spark: Session, documents: Any, *, plain: bool = False) -> dict[str, list[Any]]:
     """Confirm pairs of documents with one fingerprint."""
     from scrapy_simhash.batch.spark.confirm import confirm_pairs  # noqa: PLC0415
-    from scrapy_simhash.batch.spark.pairs import collect  # noqa: PLC0415
 
     pairs = spark.createDataFrame([], "first bigint, second bigint, distance int")
     return collect(confirm_pairs(documents, pairs, Rule(3, "plain" if plain else "words")))
@@ -353,8 +337,6 @@ def test_one_is_found_by_its_name(spark: Session) -> None:
     called = "called 'the harbour', too; distance 20 bits"
     assert found["tests"] == [[called, "the same words and signs"]]
 
-
-# Without PySpark or Java, one line says what to install.
 
 COMMAND = """
 import sys

@@ -17,9 +17,10 @@ from tests.helpers.crawling import Crawl, crawl, describe, path_of
 from tests.helpers.needing import require_modules
 from tests.helpers.pages import make_groups, page
 from tests.helpers.redisservers import RedisServer
-from tests.helpers.server import Answer, Site, serve
+from tests.helpers.server import Answer, Site
 
 GROUPS, COPIES = 6, 3
+ANSWERS = make_groups(GROUPS, COPIES)
 # scrapy-redis 0.9.1 uses what Scrapy 2.19 is going to remove: works, and says so.
 pytestmark = [
     pytest.mark.slow,
@@ -41,12 +42,6 @@ def redis(redis_server: RedisServer, monkeypatch: pytest.MonkeyPatch) -> Iterato
             connection, "get_redis", lambda **given: stack.enter_context(connect(**given))
         )
         yield settings_of("beside.md", "SCHEDULER") | {"REDIS_URL": f"unix://{redis_server.socket}"}
-
-
-@pytest.fixture
-def site() -> Iterator[Site]:
-    with serve(make_groups(GROUPS, COPIES)) as site:
-        yield site
 
 
 def groups(*crawls: Crawl) -> list[str]:

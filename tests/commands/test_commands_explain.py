@@ -20,7 +20,7 @@ from tests.helpers.commanding import (
     crawl_into,
 )
 from tests.helpers.crawling import crawl
-from tests.helpers.documents import document, find, open_lmdb
+from tests.helpers.documents import find
 from tests.helpers.judging import fill
 from tests.helpers.pages import edit_words, make_page, make_words, page
 from tests.helpers.server import Answer, serve
@@ -192,20 +192,6 @@ def test_a_file_and_a_url_are_compared_by_the_seed_of_the_store(
         assert str(opened.seed) not in done.out
     first, second = (int(each, 16) for each in answer["compared"])
     assert (first ^ second).bit_count() == answer["distance"]
-
-
-@pytest.mark.parametrize(
-    ("distance", "rule"), [(2, "words"), (3, "words"), (7, "words"), (2, "plain"), (3, "plain")]
-)
-def test_the_verdict_on_two_pages_is_that_of_the_settings(
-    run: Run, tmp_path: Path, distance: int, rule: str
-) -> None:
-    with open_lmdb(tmp_path / "s") as opened:
-        opened.find_and_add([document("a", A), document("b", A ^ 0b111)])
-    given = ("-s", f"SIMHASH_DISTANCE={distance}", "-s", f"SIMHASH_RULE={rule}")
-    asked = ("explain", f"{SITE}a", f"{SITE}b", "--store", tmp_path / "s", "--json")
-    (answer,) = run(*given, *asked).answers
-    assert (answer["distance"], answer["judged"]) == (3, distance >= 3)
 
 
 def test_a_url_that_is_not_there(run: Run, store: Path) -> None:

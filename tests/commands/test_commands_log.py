@@ -29,14 +29,6 @@ def test_log(run: Run, store: Path) -> None:
     assert answers[3]["url"] == HOSTILE
 
 
-def test_log_summary(run: Run, store: Path) -> None:
-    done = run("log", "--summary", "--store", store)
-    assert done.out.startswith("What did it save? 1 of 4 pages judged (25.0 %) was dropped as a ")
-    assert "\nIs anything lost? Not judged: 1 page; it came through, even if a copy.\n" in done.out
-    assert "\npages: 5\nstatuses:\n" in done.out
-    assert "\n  near_duplicate: 1\n" in done.out
-
-
 CRAWLS = ("20261121T132732-\u5e97\u8217", "20261121T132732-[red]\x1b[2J", "last")
 
 

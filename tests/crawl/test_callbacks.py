@@ -78,15 +78,6 @@ async def test_a_page_is_dropped_for_one_of_another_spider_only_if_one_says_so(
     assert actions(done)[:2] == ["drop" if across else "new", "drop"]
 
 
-async def test_a_request_that_two_callbacks_get_has_a_document_for_each(tmp_path: Path) -> None:
-    """Else it would be a revisit of the other's each time, and its copies would be kept."""
-    with serve(SITE) as site:
-        for expected in (["new", "new", "drop", "drop"], ["revisit", "revisit", "drop", "drop"]):
-            requests = [Request(url, dont_filter=True) for url in site.urls("/a", "/a", "/b", "/b")]
-            done = await crawl(tmp_path, requests, spider_with("look", "parse_item"))
-            assert (actions(done), done.paths) == (expected, ["/a"])
-
-
 async def test_a_store_of_other_callbacks_says_so(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -5,11 +5,10 @@ from typing import Any
 
 import pytest
 
-from scrapy_simhash.stores.opening import open_store
-from tests.helpers.crawling import Crawl, FollowingSpider, crawl, crawl_pages
+from tests.helpers.crawling import Crawl, crawl, crawl_pages, list_states
 from tests.helpers.needing import slow_but
 from tests.helpers.pages import make_words, page
-from tests.helpers.server import Answer, Site, serve
+from tests.helpers.server import Site
 
 COUNT = 12
 # Pages, each with two copies.
@@ -37,29 +36,7 @@ async def test_a_site_that_moved_to_another_host_comes_whole(site: Site, tmp_pat
         assert done.paths == ORIGINALS
         assert reasons(done) == ["first_copy"] * COUNT + ["near_duplicate"] * 2 * COUNT
         assert {each["action"] for each in done.decisions[:COUNT]} == {"pass"}
-    with open_store(str(tmp_path)) as store:
-        assert store.check() == []
-
-
-async def test_a_site_behind_redirects_comes_whole(site: Site, tmp_path: Path) -> None:
-    await learn(site, tmp_path)
-    for path in ORIGINALS:
-        site.answers[f"/new{path}"] = site.answers[path]
-        site.answers[path] = Answer(location=f"/new{path}", status=301)
-    done = await crawl(tmp_path, map(site.url, ORIGINALS))
-    assert done.paths == [f"/new{path}" for path in ORIGINALS]
-
-
-async def test_copies_come_where_originals_vanished_or_changed(site: Site, tmp_path: Path) -> None:
-    """The copies are fetched first, 12 of 12 come in that crawl."""
-    await learn(site, tmp_path)
-    for n, path in enumerate(ORIGINALS):
-        changed = Answer(page(100 + n).encode())
-        site.answers[path] = changed if n % 2 else Answer(b"gone", status=404)
-    done = await crawl(tmp_path, map(site.url, [*COPIES, *ORIGINALS]))
-    assert done.paths == [*COPIES[:COUNT], *ORIGINALS[1::2]]
-    assert reasons(done).count("first_copy") == COUNT
-    assert reasons(done).count("changed") == COUNT // 2
+    list_states(tmp_path)
 
 
 async def test_an_original_that_comes_after_its_first_copy_is_a_copy_itself(
@@ -73,22 +50,6 @@ async def test_an_original_that_comes_after_its_first_copy_is_a_copy_itself(
     assert (again.paths, reasons(again)[:COUNT]) == (ORIGINALS, ["unchanged"] * COUNT)
 
 
-async def test_a_copy_of_a_first_copy_is_dropped(tmp_path: Path) -> None:
-    """Even if it is not near enough to what that stands for."""
-    own = ["One", "Two", "Three"]
-    answers = {f"/{n}": page(1, menu=" ".join(own[:n])) for n in range(3)}
-    with serve(answers) as site:
-        await crawl(tmp_path, [site.url("/0")])
-        done = await crawl(tmp_path, site.urls("/1", "/2"))
-    assert done.paths == ["/1"]
-
-
-async def test_an_incremental_crawl_drops_what_any_crawl_got(site: Site, tmp_path: Path) -> None:
-    await learn(site, tmp_path, SIMHASH_INCREMENTAL=True)
-    done = await crawl(tmp_path, map(site.url, COPIES), SIMHASH_INCREMENTAL=True)
-    assert done.paths == []
-
-
 async def test_a_job_that_is_resumed_is_one_crawl(site: Site, tmp_path: Path) -> None:
     settings: dict[str, Any] = {"JOBDIR": str(tmp_path / "job")}
     await learn(site, tmp_path / "s", **settings)
@@ -98,16 +59,6 @@ async def test_a_job_that_is_resumed_is_one_crawl(site: Site, tmp_path: Path) ->
     resumed = await crawl(tmp_path / "s", [site.url("/0?c")], **settings)
     other = await crawl(tmp_path / "s", [site.url("/0?c")])
     assert (reasons(resumed), reasons(other)) == (["near_duplicate"], ["first_copy"])
-
-
-async def test_links_of_a_first_copy_are_followed(tmp_path: Path) -> None:
-    leaves = [f"/leaf{n}" for n in range(3)]
-    answers = {path: page(1, links=leaves) for path in ("/list", "/copy1", "/copy2")}
-    answers |= {path: page(10 + n) for n, path in enumerate(leaves)}
-    with serve(answers) as site:
-        await crawl(tmp_path, [site.url("/list")], FollowingSpider)
-        done = await crawl(tmp_path, map(site.url, ("/copy1", "/copy2")), FollowingSpider)
-    assert sorted(done.paths) == ["/copy1", *leaves]
 
 
 HEADS = [

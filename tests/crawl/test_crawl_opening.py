@@ -140,19 +140,6 @@ class PageSpider(scrapy.Spider):
     start_urls = ["data:,page"]
     custom_settings = {"ADDONS": {"scrapy_simhash.Addon": 500}}
 """
-SCRIPT = """
-import sys
-from scrapy.crawler import AsyncCrawlerProcess
-from spider import PageSpider
-
-process = AsyncCrawlerProcess({{"SIMHASH_STORE": {store!r}}})
-crawler = process.create_crawler(PageSpider)
-process.crawl(crawler)
-process.start()
-reason = crawler.stats.get_value("finish_reason")
-print(reason)
-sys.exit(reason == "simhash_store_unusable")
-"""
 
 
 @pytest.mark.slow
@@ -185,40 +172,24 @@ def test_bad_setting_is_told_once(tmp_path: Path, setting: str, told: str) -> No
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("command", ["runspider", "script"])
-def test_a_refused_store_is_told_to_scripts(tmp_path: Path, command: str) -> None:
-    """By the exit code of the command, or by the reason in the stats."""
+def test_a_refused_store_is_told_by_the_exit_code(tmp_path: Path) -> None:
     (tmp_path / "spider.py").write_text(SPIDER, encoding="utf-8")
     write_text(tmp_path / "store")
     setting = f"SIMHASH_STORE={tmp_path / 'store'}"
-    if command == "runspider":
-        done = run_scrapy("runspider", "spider.py", "-s", setting, cwd=tmp_path)
-    else:
-        (tmp_path / "script.py").write_text(SCRIPT.format(store=str(tmp_path / "store")))
-        done = run_python("script.py", cwd=tmp_path)
-        assert done.stdout == "simhash_store_unusable\n"
+    done = run_scrapy("runspider", "spider.py", "-s", setting, cwd=tmp_path)
     assert done.returncode == 1
     assert len([line for line in done.stderr.splitlines() if " ERROR: " in line]) == 1
     assert [path.name for path in (tmp_path / "store").iterdir()] == ["data.mdb"]
 
 
-@pytest.fixture
-def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A project, from a folder inside of it."""
-    (tmp_path / "scrapy.cfg").touch()
-    (tmp_path / "inside").mkdir()
-    monkeypatch.chdir(tmp_path / "inside")
-    return tmp_path
-
-
-def test_a_relative_log_is_in_the_folder_of_the_project(project: Path) -> None:
-    assert place_log(Config(log="logs/own.jsonl")).log == str(project / "logs" / "own.jsonl")
-    absolute = str(project / "inside" / "own.jsonl")
-    assert place_log(Config(log=absolute)).log == absolute
-
-
-def test_a_relative_log_without_a_project_is_in_the_current_folder(
+def test_a_relative_log_is_in_the_folder_of_the_project_or_in_the_current_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.chdir(tmp_path)
-    assert place_log(Config(log="own.jsonl")).log == "own.jsonl"
+    (tmp_path / "inside").mkdir()
+    monkeypatch.chdir(tmp_path / "inside")
+    absolute = str(tmp_path / "inside" / "own.jsonl")
+    for given, placed in (("own.jsonl", "own.jsonl"), (absolute, absolute)):
+        assert place_log(Config(log=given)).log == placed
+    (tmp_path / "scrapy.cfg").touch()
+    for given, placed in (("own.jsonl", str(tmp_path / "own.jsonl")), (absolute, absolute)):
+        assert place_log(Config(log=given)).log == placed

@@ -7,7 +7,7 @@ import pytest
 
 from tests.helpers.crawling import Crawl, FollowingSpider, crawl, path_of
 from tests.helpers.pages import page
-from tests.helpers.server import Answer, Site
+from tests.helpers.server import Site
 
 pytestmark = pytest.mark.usefixtures("public_suffixes")
 PAGES = 6
@@ -37,10 +37,6 @@ async def crawl_with(site: Site, store: Path, rules: Path, *, discards: bool) ->
     return await crawl(store, site.urls("/"), FollowingSpider, **given)
 
 
-def show(site: Site, pages: dict[str, str]) -> None:
-    site.answers.update({path: Answer(text.encode()) for path, text in pages.items()})
-
-
 EVERY = {"/", *(f"/p{number}" for number in range(PAGES))}
 
 
@@ -48,7 +44,6 @@ EVERY = {"/", *(f"/p{number}" for number in range(PAGES))}
 async def test_a_second_crawl_drops_nothing_that_it_did_not_deliver(
     site: Site, tmp_path: Path, rules: Path, discards: tuple[bool, bool]
 ) -> None:
-    show(site, ANSWERS)
     delivered = set[str]()
     for each in discards:
         asked = len(site.asked)
@@ -60,13 +55,3 @@ async def test_a_second_crawl_drops_nothing_that_it_did_not_deliver(
                 assert path_of(line["match_url"]) in delivered
                 assert line["match_url"].partition("?")[0] == line["url"].partition("?")[0]
     assert {path.partition("?")[0] for path in delivered} == EVERY
-
-
-async def test_pages_that_changed_are_delivered_whatever_identity_they_had(
-    site: Site, tmp_path: Path, rules: Path
-) -> None:
-    show(site, ANSWERS)
-    await crawl_with(site, tmp_path / "store", rules, discards=False)
-    show(site, {path: page(30 + int(path[2])) for path in ANSWERS if path != "/"})
-    done = await crawl_with(site, tmp_path / "store", rules, discards=True)
-    assert {path.partition("?")[0] for path in done.paths} == EVERY

@@ -22,6 +22,7 @@ from tests.helpers.server import Answer, Site, serve
 
 HEADS = re.compile(r"(Judged|Not judged|Did not come|Not followed|Look at|Kept)\b.*: ")
 DETAILS = " Details: scrapy simhash report"
+NONE = "the plugin dropped none of them."
 ANSWERS = {
     "/one": page(1, links=["/two", "/three"]),
     "/two": page(2),
@@ -30,26 +31,29 @@ ANSWERS = {
 }
 
 
-@pytest.fixture
-def end(caplog: pytest.LogCaptureFixture) -> "End":
-    caplog.set_level(logging.INFO, "scrapy_simhash")
-    return End(caplog)
-
-
 class End:
-    """What crawls said at their ends."""
+    """What crawls said at their ends; `warnings` are those of the lines that were read last."""
 
-    def __init__(self, log: pytest.LogCaptureFixture) -> None:
-        self._log = log
+    warnings: list[str]
 
-    def read(self, level: int = logging.INFO) -> list[str]:
-        """Take the lines of a level or above; each is short, but for names of files."""
+    def __init__(self, caplog: pytest.LogCaptureFixture) -> None:
+        caplog.set_level(logging.INFO, "scrapy_simhash")
+        self._log = caplog
+
+    def read(self) -> list[str]:
+        """Take the lines; each is short, but for names of files."""
         said = [each for each in self._log.records if HEADS.match(each.getMessage())]
         self._log.clear()
-        lines = [each.getMessage() for each in said if each.levelno >= level]
+        self.warnings = [each.getMessage() for each in said if each.levelno >= logging.WARNING]
+        lines = [each.getMessage() for each in said]
         assert len(lines) <= 5
         assert all(len(re.sub(r"http\S+|--store .*", "", line)) <= 180 for line in lines)
         return lines
+
+
+@pytest.fixture
+def end(caplog: pytest.LogCaptureFixture) -> End:
+    return End(caplog)
 
 
 def assert_report_agrees(store: Path, said: str) -> None:
@@ -70,6 +74,11 @@ def assert_report_agrees(store: Path, said: str) -> None:
             ["/one", "/three"],
             {"SIMHASH_ACTION": "flag"},
             "Judged 2 pages: 1 new, 1 near-duplicate (50 %) flagged.",
+        ),
+        (
+            ["/one"],
+            {"SIMHASH_ACTION": "ignore-outlinks", "spider": FollowingSpider},
+            "Judged 3 pages: 2 new, 1 near-duplicate (33 %) kept without their 2 requests.",
         ),
     ],
 )
@@ -107,32 +116,29 @@ async def test_commands_find_a_store_that_only_the_spider_names(
     assert f"<code>scrapy simhash undo --store &#39;{tmp_path}/of a shop&#39; URL</code>" in written
 
 
-async def test_requests_that_copies_lose_are_counted(site: Site, tmp_path: Path, end: End) -> None:
-    settings: dict[str, Any] = {"SIMHASH_ACTION": "ignore-outlinks"}
-    await crawl(tmp_path, [site.url("/one")], FollowingSpider, **settings)
-    assert end.read()[0] == (
-        "Judged 3 pages: 2 new, 1 near-duplicate (33 %) kept without their 2 requests." + DETAILS
-    )
-
-
 @pytest.mark.parametrize(
-    ("bad", "good", "said"),
+    ("pages", "said", "warns"),
     [
-        (1, 0, "1 page (1 no text); it came through, even if a copy."),
-        (2, 9, "2 pages (2 no text); all came through, even copies."),
-        (1, 9, ""),
+        (([200], 0), "Not judged: 1 page (1 no text); it came through, even if a copy.", True),
+        (([200] * 2, 9), "Not judged: 2 pages (2 no text); all came through, even copies.", True),
+        *((([200], 9), "", False), (([404, 410], 1), "", False)),
+        (([500, 500, 404], 1), f"Did not come: 3 pages (HTTP 500: 2, HTTP 404: 1); {NONE}", True),
+        (([500, 404, 404], 9), f"Did not come: 3 pages (HTTP 404: 2, HTTP 500: 1); {NONE}", False),
     ],
 )
-async def test_pages_that_nobody_compared_are_told_if_they_are_many(
-    tmp_path: Path, end: End, monkeypatch: pytest.MonkeyPatch, bad: int, good: int, said: str
+async def test_bad_pages_are_told_if_they_are_many_and_warn_if_not_all_are_gone(
+    tmp_path: Path, end: End, monkeypatch: pytest.MonkeyPatch, pages: Any, said: str, warns: bool
 ) -> None:
-    """What no option or kind of response exempts."""
+    """Empty ones, of which no option or kind of response exempts, and such as did not come."""
     monkeypatch.setattr(end_of_crawl, "_MANY", 0.1)
-    answers = {f"/bad{n}": Answer(b"<html><body></body></html>") for n in range(bad)}
+    bad, good = pages
+    empty = b"<html><body></body></html>"
+    answers = {f"/bad{n}": Answer(empty, status) for n, status in enumerate(bad)}
     answers |= {f"/good{n}": Answer(page(n).encode()) for n in range(good)}
     answers["/picture"] = Answer(b"\x89PNG", content_type="image/png")
-    await crawl_pages(tmp_path, answers, CONCURRENT_REQUESTS=16)
-    assert end.read(logging.WARNING) == ([f"Not judged: {said}"] if said else [])
+    await crawl_pages(tmp_path, answers, RETRY_ENABLED=False, CONCURRENT_REQUESTS=16)
+    told = [line for line in end.read() if not line.startswith("Judged ")]
+    assert (told, end.warnings) == ([said] * bool(said), [said] * warns)
 
 
 async def test_pages_that_did_not_come_are_told(tmp_path: Path, end: End, run: Run) -> None:
@@ -157,52 +163,11 @@ async def test_pages_that_did_not_come_are_told(tmp_path: Path, end: End, run: R
     assert done.counted["not_judged/not_fetched"] == 1
     (error,) = next(each["tests"] for each in done.decisions if each["reason"] == "not_fetched")
     said = f"HTTP 500: 3, HTTP 404: 1, {error}: 1"
-    said = f"Did not come: 5 pages ({said}); the plugin dropped none of them."
+    said = f"Did not come: 5 pages ({said}); {NONE}"
     assert end.read() == ["Judged 2 pages: 2 new." + DETAILS, said]
     assert report(tmp_path, tmp_path)["answers"]["Is anything lost?"] == said
     verdict = run.answer("explain", site.url("/slow"), "--store", tmp_path)["verdict"]
     assert verdict == f"Not judged: it did not come ({error})"
-
-
-@pytest.mark.parametrize(
-    ("statuses", "pages", "level"),
-    [
-        *(([404, 410], 1, None), ([500, 404], 1, logging.WARNING)),
-        ([500, 404, 404], 9, logging.INFO),
-    ],
-)
-async def test_pages_that_are_gone_warn_nobody(
-    tmp_path: Path,
-    caplog: pytest.LogCaptureFixture,
-    monkeypatch: pytest.MonkeyPatch,
-    statuses: list[int],
-    pages: int,
-    level: int | None,
-) -> None:
-    caplog.set_level(logging.INFO, "scrapy_simhash")
-    monkeypatch.setattr(end_of_crawl, "_MANY", 0.1)
-    answers = {f"/bad{n}": Answer(b"bad", status) for n, status in enumerate(statuses)}
-    answers |= {f"/good{n}": Answer(page(n).encode()) for n in range(pages)}
-    await crawl_pages(tmp_path, answers, RETRY_ENABLED=False, CONCURRENT_REQUESTS=16)
-    told = [each for each in caplog.records if each.getMessage().startswith("Did not come: ")]
-    assert [each.levelno for each in told] == ([level] if level else [])
-
-
-async def test_a_crawl_without_a_store_says_so(site: Site, tmp_path: Path, end: End) -> None:
-    await crawl(tmp_path / "none", site.urls("/one", "/three"), SIMHASH_READONLY=True)
-    assert end.read() == ["Not judged: 2 pages (2 no store); all came through, even copies."]
-
-
-async def test_copies_of_another_site_are_named(site: Site, tmp_path: Path, end: End) -> None:
-    """A mirror, or somebody who copies."""
-    elsewhere = site.url("/three").replace("127.0.0.1", "localhost")
-    await crawl(tmp_path, [site.url("/one"), elsewhere, site.url("/four")])
-    summed_up, said = end.read()
-    assert summed_up.endswith(DETAILS)
-    assert said == "Look at: 1 page of another site: '127.0.0.1'."
-    answers = report(tmp_path, tmp_path)["answers"]
-    assert answers["What did it save?"].endswith(said.removeprefix("Look at: "))
-    assert answers["Is any drop wrong?"] == "Nothing speaks against one."
 
 
 async def test_a_release_with_another_number_is_named_and_no_warning(
@@ -219,7 +184,7 @@ async def test_a_release_with_another_number_is_named_and_no_warning(
     done = await crawl_pages(tmp_path, manual("1.0", 11) | manual("2.0", 140))
     first = f"{done.root}/2.0/0.html"
     said = f"Look at: 2 pages with another number in the main text, such as {first!r}."
-    assert (end.read()[1:], end.read(logging.WARNING)) == ([said], [])
+    assert (end.read()[1:], end.warnings) == ([said], [])
     assert_report_agrees(tmp_path, said)
 
 
@@ -239,7 +204,8 @@ async def test_records_that_became_one_form_are_named(tmp_path: Path, end: End, 
     assert done.paths == [f"/{n}" for n in range(8)]
     first = site.url("/2")
     said = f"Look at: 7 pages that all show one text now, repeating {first!r}."
-    assert end.read(logging.WARNING) == [said]
+    end.read()
+    assert end.warnings == [said]
     assert_report_agrees(tmp_path, said)
     assert report(tmp_path, tmp_path)["answers"]["Is anything lost?"] == (
         "7 pages showed one text ('Log in'), 5 of which had another before; what may be behind "

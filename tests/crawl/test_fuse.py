@@ -35,10 +35,6 @@ def break_down(site: Site, paths: list[str]) -> None:
     site.answers |= dict.fromkeys(paths, Answer(make_page(make_words(99)).encode()))
 
 
-async def crawl_all(store: Path, site: Site, spider: Any = PagesSpider, **settings: Any) -> Any:
-    return await crawl(store, site.urls(), spider, **settings)
-
-
 def rename(site: Site) -> None:
     """Let all pages stand at other addresses."""
     site.answers = {f"{path}?again": answer for path, answer in site.answers.items()}
@@ -56,13 +52,13 @@ def take_warnings(log: pytest.LogCaptureFixture) -> list[str]:
 async def test_it_names_both_shares_and_the_first_three(
     site: Site, tmp_path: Path, caplog: pytest.LogCaptureFixture, action: str, processes: int
 ) -> None:
-    settings = {"SIMHASH_ACTION": action, "SIMHASH_PROCESSES": processes}
-    await crawl_all(tmp_path, site, **settings)
+    settings: dict[str, Any] = {"SIMHASH_ACTION": action, "SIMHASH_PROCESSES": processes}
+    await crawl(tmp_path, site.urls(), **settings)
     assert take_warnings(caplog) == []
     paths = [*site.answers]
     break_down(site, paths[PAGES:])
     rename(site)
-    await crawl_all(tmp_path, site, SIMHASH_INCREMENTAL=False, **settings)
+    await crawl(tmp_path, site.urls(), SIMHASH_INCREMENTAL=False, **settings)
     (said,) = take_warnings(caplog)
     assert said.startswith(f"Of the last {PAGES} pages of 'parse', 5 repeat another one; ")
     assert "of the 16 pages of its last crawl, under 1 % did" in said
@@ -73,8 +69,8 @@ async def test_who_dropped_many_before_is_not_warned(
     site: Site, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     break_down(site, [*site.answers][PAGES:])
-    await crawl_all(tmp_path, site)
-    await crawl_all(tmp_path, site)
+    await crawl(tmp_path, site.urls())
+    await crawl(tmp_path, site.urls())
     assert take_warnings(caplog) == []
 
 
@@ -83,36 +79,23 @@ async def test_other_callbacks_and_short_crawls_say_nothing(
 ) -> None:
     everything = site.answers
     site.answers = dict([*everything.items()][: PAGES - 1])
-    await crawl_all(tmp_path, site)
+    await crawl(tmp_path, site.urls())
     site.answers = everything
     break_down(site, [*everything])
-    await crawl_all(tmp_path, site)
-    await crawl_all(tmp_path, site, type("Other", (PagesSpider,), {"name": "other"}))
+    await crawl(tmp_path, site.urls())
+    await crawl(tmp_path, site.urls(), type("Other", (PagesSpider,), {"name": "other"}))
     assert take_warnings(caplog) == []
-
-
-async def test_unchanged_pages_repeat_none(
-    site: Site, tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    for _ in range(2):
-        done = await crawl_all(tmp_path, site, SIMHASH_UNCHANGED="drop")
-        assert take_warnings(caplog) == []
-    assert done.counted["revisit/unchanged"] == 2 * PAGES
-    break_down(site, [*site.answers][PAGES:])
-    rename(site)
-    await crawl_all(tmp_path, site, SIMHASH_UNCHANGED="drop")
-    assert len(take_warnings(caplog)) == 1
 
 
 async def test_a_trial_of_some_pages_takes_the_place_of_no_crawl(
     site: Site, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    await crawl_all(tmp_path, site, SIMHASH_PROCESSES=0)  # patched here
+    await crawl(tmp_path, site.urls(), SIMHASH_PROCESSES=0)  # patched here
     everything = site.answers
     site.answers = dict([*everything.items()][:3])
-    await crawl_all(tmp_path, site, SIMHASH_PROCESSES=0)
+    await crawl(tmp_path, site.urls(), SIMHASH_PROCESSES=0)
     site.answers = everything
     break_down(site, [*everything][PAGES:])
     rename(site)
-    await crawl_all(tmp_path, site, SIMHASH_PROCESSES=0)
+    await crawl(tmp_path, site.urls(), SIMHASH_PROCESSES=0)
     assert len(take_warnings(caplog)) == 1

@@ -1,19 +1,14 @@
 """The main text for the callback (`SIMHASH_HAND_OVER_TEXT`), as docs/running.md says."""
 
-import sys
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
-import trafilatura
 from scrapy.http import Request, Response
 
 from scrapy_simhash import downloadermiddlewares
-from scrapy_simhash.config import Config
-from scrapy_simhash.crawl.running import make_open
-from scrapy_simhash.errors import SettingError
 from scrapy_simhash.judge.client import Judges
 from scrapy_simhash.pages.fingerprint import read_page
 from scrapy_simhash.pages.main_text import read_main_text, read_text
@@ -23,7 +18,6 @@ from tests.helpers.crawling import PagesSpider, crawl, crawl_pages
 from tests.helpers.pages import make_words, page
 from tests.helpers.server import Answer, Site
 
-GUIDE = "running.md"
 TEXT = "simhash_text"
 ANSWERS = {"/one": page(1, links=["/two"]), "/copy": page(1, menu="Other menu"), "/two": page(2)}
 
@@ -31,12 +25,9 @@ ANSWERS = {"/one": page(1, links=["/two"]), "/copy": page(1, menu="Other menu"),
 class TextSpider(PagesSpider):
     """Notes what text there is: in callbacks, and where near-duplicates are signalled."""
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
+    async def start(self) -> Any:
         self.texts: dict[str, str | None] = {}
         self.signalled: list[str | None] = []
-
-    async def start(self) -> Any:
         self.crawler.signals.connect(self.near_duplicate_found, near_duplicate_found)
         async for request in super().start():
             yield request
@@ -59,11 +50,9 @@ async def test_callbacks_get_the_main_text_and_dropped_pages_need_none(
     assert " ".join(make_words(1)[1:50]) in " ".join(spider.texts["one"].split())
     assert spider.signalled == [None]
     assert all(TEXT not in decision for decision in done.decisions)
-
-
-async def test_nothing_is_handed_over_unless_asked_for(site: Site, tmp_path: Path) -> None:
-    done = await crawl(tmp_path, site.urls(), TextSpider)
-    assert (set(done.spider.texts.values()), done.spider.signalled) == ({None}, [None])
+    # Nothing is handed over unless that is asked for.
+    plain = await crawl(tmp_path / "plain", site.urls(), TextSpider)
+    assert {*plain.spider.texts.values(), *plain.spider.signalled} == {None}
 
 
 class CopyingSpider(TextSpider):
@@ -90,7 +79,7 @@ async def test_the_text_does_not_follow_copied_meta(site: Site, tmp_path: Path) 
 
 
 async def test_the_spider_of_the_guide(site: Site, tmp_path: Path) -> None:
-    names = run_block(GUIDE, "class ArticlesSpider")
+    names = run_block("running.md", "class ArticlesSpider")
     spider = type("Spider", (names["ArticlesSpider"], PagesSpider), {})
     done = await crawl(tmp_path, [site.url("/one")], spider, SIMHASH_HAND_OVER_TEXT=True)
     assert done.items == [{"url": site.url("/one"), "text": read_main_text(page(1))}]
@@ -118,12 +107,6 @@ async def test_a_reader_that_fails_costs_no_page(
     assert {each["status"] for each in done.decisions} == {"new"}
 
 
-def test_a_reader_whose_package_is_missing_is_named() -> None:
-    said = r"SIMHASH_HAND_OVER_TEXT: 'no_package.read' cannot be imported: ModuleNotFoundError"
-    with pytest.raises(SettingError, match=said):
-        make_open(Config(store="memory:", hand_over_text="no_package.read"))
-
-
 @pytest.mark.parametrize("named", ["trafilatura.extract", "html2txt"])
 async def test_a_reader_is_named(site: Site, tmp_path: Path, named: str) -> None:
     done = await crawl(tmp_path, [site.url("/one")], TextSpider, SIMHASH_HAND_OVER_TEXT=named)
@@ -148,14 +131,3 @@ SHORT, LONG = "A short text", "A text that is longer"
 )
 def test_what_the_main_text_is(html: str, expected: str) -> None:
     assert " ".join(read_text(html.encode(), "utf-8", "turbohtml").split()) == expected
-
-
-async def test_a_reader_of_one_s_own(
-    site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    names = run_block(GUIDE, "def read_markdown")
-    monkeypatch.setattr(sys.modules[__name__], "read_markdown", names["read_markdown"], False)
-    given: dict[str, Any] = {"SIMHASH_HAND_OVER_TEXT": f"{__name__}.read_markdown"}
-    done = await crawl(tmp_path, site.urls("/one"), TextSpider, SIMHASH_PROCESSES=0, **given)
-    found = trafilatura.extract(ANSWERS["/one"], output_format="markdown")
-    assert done.spider.texts["one"] == found

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.helpers.commanding import Run
-from tests.helpers.crawling import FollowingSpider, crawl, crawl_pages
+from tests.helpers.crawling import crawl, crawl_pages
 from tests.helpers.pages import make_page, make_words
 from tests.helpers.server import serve
 
@@ -38,15 +38,6 @@ async def test_copies_are_found_but_for_what_changes(
     assert done.paths == kept
 
 
-@pytest.mark.usefixtures("judge_apart")
-async def test_links_of_what_is_left_out_are_followed_and_counted(tmp_path: Path) -> None:
-    answers = COPIES | {f"/link{40 + n}": make_page(make_words(50 + n)) for n in range(3)}
-    settings: dict[str, Any] = {"SIMHASH_IGNORE": "div:has(.stock)"}
-    done = await crawl_pages(tmp_path, answers, COPIES, FollowingSpider, **settings)
-    assert (done.paths, done.counted["links_dropped"]) == (["/one", "/link40"], 2)
-    assert done.counted["links/only_on_dropped_pages"] == 2
-
-
 async def test_what_was_read_otherwise_is_compared(tmp_path: Path) -> None:
     """Fetched again it is a changed page."""
     with serve(COPIES) as site:
@@ -54,11 +45,6 @@ async def test_what_was_read_otherwise_is_compared(tmp_path: Path) -> None:
         done = await crawl(tmp_path, site.urls(), SIMHASH_IGNORE=[".stock"])
     copies = dict.fromkeys(("/two", "/three"), "near_duplicate")
     assert done.verdicts == {"/one": "revisit changed"} | copies
-
-
-async def test_a_page_of_nothing_else_is_kept(tmp_path: Path) -> None:
-    done = await crawl_pages(tmp_path, COPIES, SIMHASH_IGNORE=["main", "div"])
-    assert (set(done.verdicts.values()), done.paths) == ({"not_judged no_text"}, ALL)
 
 
 def test_an_import_leaves_out_the_same(run: Run, tmp_path: Path) -> None:

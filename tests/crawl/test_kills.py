@@ -8,51 +8,22 @@ import os
 import random
 import signal
 import time
-from collections.abc import Iterable, Iterator
-from dataclasses import replace
-from functools import partial
+from collections.abc import Iterable
 from pathlib import Path
-from threading import Event
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
-from scrapy.http import Response
 
-from scrapy_simhash import downloadermiddlewares
-from scrapy_simhash.judge import client
-from scrapy_simhash.stores.opening import open_store
-from tests.helpers.crawling import PagesSpider, crawl, path_of, read_lines
+from tests.helpers.crawling import crawl, list_states, path_of, read_lines
 from tests.helpers.crawlscript import finish_crawl, start_crawl
 from tests.helpers.pages import make_groups
-from tests.helpers.processes import is_running, list_judges, wait_until
+from tests.helpers.processes import list_judges, wait_until
 from tests.helpers.server import Site
 
 ROUNDS = int(os.environ.get("SIMHASH_TEST_KILLS", "8"))
 GROUPS, COPIES = 40, 3
 SETTINGS: dict[str, Any] = {"CONCURRENT_REQUESTS": 8, "CONCURRENT_REQUESTS_PER_DOMAIN": 8}
 MODES = ("SIGTERM", "SIGINT twice", "kill -9", "SIGTERM twice")
-
-
-class Round(NamedTuple):
-    """How a crawl is stopped: in which way, with a JOBDIR or not, after how many pages."""
-
-    mode: str
-    jobdir: bool
-    pages: int
-    delay_seconds: float
-
-
-def draw(seed: int) -> Round:
-    """Every way comes as often as any other."""
-    random_ = random.Random(seed)  # noqa: S311 - reproducible
-    return Round(
-        MODES[seed % 4],
-        bool(seed // 4 % 2),
-        random_.randint(1, GROUPS * COPIES),
-        random_.choice([0, random_.random() * 0.1]),
-    )
-
-
 ANSWERS = make_groups(GROUPS, COPIES)
 EVERY_GROUP = {f"g{group}" for group in range(GROUPS)}
 
@@ -89,7 +60,10 @@ async def test_nothing_is_lost_however_a_crawl_is_stopped(
 
     An incremental one has those that did not come through by then.
     """
-    mode, jobdir, pages, delay_seconds = draw(seed)
+    draw = random.Random(seed)  # noqa: S311 - reproducible
+    # Every way comes as often as any other, with a JOBDIR or not.
+    mode, jobdir = MODES[seed % 4], seed // 4 % 2
+    pages, delay_seconds = draw.randint(1, GROUPS * COPIES), draw.choice([0, draw.random() * 0.1])
     settings = SETTINGS | ({"JOBDIR": str(tmp_path / "job")} if jobdir else {})
     settings["SIMHASH_INCREMENTAL"] = bool(seed // 8 % 2)
     urls = random.Random(seed).sample(site.urls(), GROUPS * COPIES)  # noqa: S311 - reproducible
@@ -105,8 +79,7 @@ async def test_nothing_is_lost_however_a_crawl_is_stopped(
     second = await crawl(tmp_path / "store", urls, **settings)
     assert second.stats["finish_reason"] == "finished"
     assert list_dropped(second.decisions) <= came | second.groups
-    with open_store(str(tmp_path / "store")) as store:
-        assert store.check() == []
+    list_states(tmp_path / "store")
     if not jobdir or mode == "SIGTERM":  # after the others Scrapy forgets requests of a JOBDIR
         assert came | second.groups == EVERY_GROUP
     if not jobdir and not settings["SIMHASH_INCREMENTAL"]:
@@ -162,47 +135,4 @@ async def test_kills_of_judges_cost_a_page_twice_at_most(
     assert done.groups == EVERY_GROUP
     assert len(done.paths) <= 2 * GROUPS + 25 * kills
     assert {each["status"] for each in done.decisions} <= {"new", "near_duplicate"}
-    with open_store(str(tmp_path)) as store:
-        assert store.check() == []
-
-
-@pytest.mark.slow
-@pytest.mark.usefixtures("judge_apart")
-async def test_a_judge_that_is_stopped_is_replaced(
-    site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(client, "_SILENT_SECONDS", 1.0)
-    # Where it is stopped while it asks the store, or while all that it has are pages that wait.
-    monkeypatch.setattr(client, "_LOADING_SECONDS", 3.0)
-    monkeypatch.setattr(client, "_WAITING_SECONDS", 3.0)
-    monkeypatch.setattr(downloadermiddlewares, "Judges", partial(client.Judges, page_seconds=1.0))
-    stopped = set[int]()
-
-    class Stopping(PagesSpider):
-        def parse(self, response: Response) -> Iterator[Any]:
-            for judge in set() if stopped else list_judges():
-                os.kill(judge, signal.SIGSTOP)
-                stopped.add(judge)
-            return super().parse(response)
-
-    done = await crawl(tmp_path, site.urls()[:80], Stopping, **SETTINGS)
-    assert (done.stats["finish_reason"], done.groups, len(stopped)) == ("finished", EVERY_GROUP, 1)
-    assert not any(map(is_running, stopped))
-
-
-@pytest.mark.slow
-@pytest.mark.usefixtures("judge_apart")
-def test_a_signal_ends_the_waits_of_pages(site: Site, tmp_path: Path) -> None:
-    """A copy of a page whose callback takes five seconds comes through when the spider closes."""
-    urls = [site.url(f"/g0/c{copy}") for copy in range(2)]
-    settings = SETTINGS | {"HELD_URLS": urls[:1], "HELD_SECONDS": 5}
-    site.answers["/g0/c1"] = replace(site.answers["/g0/c1"], gate=(gate := Event()))
-    process = start_crawl(tmp_path, urls, **settings)
-    wait_until(lambda: read_lines(tmp_path / "store" / "log.jsonl"))  # the first one is young
-    gate.set()
-    time.sleep(0.5)
-    process.send_signal(signal.SIGTERM)
-    done = finish_crawl(process, tmp_path)
-    assert (done.exit_code, sorted(done.paths)) == (0, ["/g0/c0", "/g0/c1"])
-    assert done.counted["waited_seconds"] > 0
-    assert done.counted["waited_seconds"] < 5
+    list_states(tmp_path)

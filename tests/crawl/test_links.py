@@ -10,15 +10,7 @@ from scrapy.http import Request, Response
 
 from scrapy_simhash.judge import links
 from tests.helpers.commanding import Run
-from tests.helpers.crawling import (
-    Crawl,
-    FollowingSpider,
-    PagesSpider,
-    crawl,
-    crawl_pages,
-    describe,
-    path_of,
-)
+from tests.helpers.crawling import Crawl, FollowingSpider, PagesSpider, crawl, crawl_pages, describe
 from tests.helpers.pages import make_page, make_words, page
 from tests.helpers.reporting import report
 from tests.helpers.server import Answer, Site, serve
@@ -46,7 +38,7 @@ async def crawl_list(store: Path, site: Site, **settings: Any) -> Crawl:
 
 
 def list_left(done: Crawl) -> list[str]:
-    return [path_of(each["url"]) for each in done.decisions if each["status"] == "not_followed"]
+    return [path for path, verdict in done.verdicts.items() if verdict == "not_followed"]
 
 
 async def test_a_loss_is_seen(site: Site, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -135,17 +127,6 @@ async def test_what_a_mirror_has_beside_its_pages_came_with_the_original(tmp_pat
     done = await crawl_pages(tmp_path, answers | mirrored, start, FollowingSpider)
     assert done.counted["dropped"] == 12
     assert sorted(list_left(done)) == sorted(f"/new{n}" for n in range(0, 24, 2))
-
-
-async def test_what_the_index_of_a_mirror_leads_to_came_with_the_original(tmp_path: Path) -> None:
-    paths = [f"/{n}.html" for n in range(12)]
-    answers = {path: page(n) for n, path in enumerate(paths)}
-    answers["/index.html"] = page(50, links=paths)
-    links = [f"/mirror{path}" for path in paths]
-    answers["/mirror/index.html"] = page(50, menu="Mirror", links=[*links, "/mirror/new.html"])
-    start = ["/index.html", "/mirror/index.html"]
-    done = await crawl_pages(tmp_path, answers, start, FollowingSpider)
-    assert (done.counted["dropped"], list_left(done)) == (1, ["/mirror/new.html"])
 
 
 async def test_links_beyond_the_remembered_ones_are_counted(
@@ -296,3 +277,14 @@ async def test_pages_behind_the_end_of_a_list_hide_no_page_of_another(tmp_path: 
     answers |= {"/b": page(50), "/hub": page(60, links=["/b"]), "/print": page(60, links=lost)}
     done = await crawl_pages(tmp_path, answers, spider=FollowingSpider)
     assert (done.counted["dropped"], done.counted[ONLY]) == (16, len(lost))
+
+
+async def test_what_the_index_of_a_mirror_leads_to_came_with_the_original(tmp_path: Path) -> None:
+    paths = [f"/{n}.html" for n in range(12)]
+    answers = {path: page(n) for n, path in enumerate(paths)}
+    answers["/index.html"] = page(50, links=paths)
+    links = [f"/mirror{path}" for path in paths]
+    answers["/mirror/index.html"] = page(50, menu="Mirror", links=[*links, "/mirror/new.html"])
+    start = ["/index.html", "/mirror/index.html"]
+    done = await crawl_pages(tmp_path, answers, start, FollowingSpider)
+    assert (done.counted["dropped"], list_left(done)) == (1, ["/mirror/new.html"])

@@ -31,16 +31,13 @@ def _example(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(ROOT / "example_project")
 
 
-@pytest.mark.parametrize("action", ["drop", "flag"])
-async def test_limit_of_kept_pages(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, action: str
-) -> None:
+async def test_limit_of_kept_pages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of eight pages six are copies; Scrapy's own limit of two is reached with one kept page."""
     pages = {f"/{n}": page(n // 4, menu=f"Menu {n}") for n in range(8)}
     names = run_block(GUIDE, "class CloseOnKeptPages")
     given = settings_of(GUIDE, "CLOSESPIDER_PAGECOUNT")
     assert given["CLOSESPIDER_PAGECOUNT"] > 2
-    limit: dict[str, Any] = {"CLOSESPIDER_PAGECOUNT": 2, "SIMHASH_ACTION": action}
+    limit: dict[str, Any] = {"CLOSESPIDER_PAGECOUNT": 2}
     package = ModuleType("myproject")
     package.extensions = SimpleNamespace(**names)  # type: ignore[attr-defined]
     for name, module in (("myproject", package), ("myproject.extensions", package.extensions)):
@@ -52,11 +49,8 @@ async def test_limit_of_kept_pages(
     assert reasons == ["closespider_pagecount"] * 2
     # One more may be on its way when the limit is reached.
     assert 2 <= plain.stats["response_received_count"] <= 3
-    if action == "drop":
-        assert (plain.paths, done.paths) == (["/0"], ["/0", "/4"])
-        assert 5 <= done.stats["response_received_count"] <= 6
-    else:  # flagged pages are kept
-        assert done.paths == plain.paths
+    assert (plain.paths, done.paths) == (["/0"], ["/0", "/4"])
+    assert 5 <= done.stats["response_received_count"] <= 6
 
 
 class ScrapedSpider(PagesSpider):

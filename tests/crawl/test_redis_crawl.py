@@ -1,12 +1,9 @@
 """Crawls and commands with a store on a server."""
 
-import asyncio
 import signal
 import time
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
-from threading import Event
 from typing import Any
 
 import pytest
@@ -14,37 +11,12 @@ from scrapy.http import Response
 
 from scrapy_simhash.stores import redis as redis_kind
 from tests.helpers.commanding import AGAIN, ONE, Run, crawl_into
-from tests.helpers.crawling import PagesSpider, crawl, read_lines
+from tests.helpers.crawling import PagesSpider, crawl
 from tests.helpers.pages import page
-from tests.helpers.processes import wait_until
 from tests.helpers.redisservers import RedisServer, run_redis
 from tests.helpers.server import serve
 
 pytestmark = pytest.mark.slow
-
-
-async def test_pages_pass_not_judged_while_the_server_is_gone(tmp_path: Path) -> None:
-    """It goes after the crawl began, and a crawl that begins without it stops."""
-    with run_redis() as server, serve({"/one": page(1), "/two": page(2)}) as site:
-        settings: dict[str, Any] = {
-            "SIMHASH_STORE": server.url("store"),
-            "SIMHASH_PROCESSES": 0,
-            "SIMHASH_LOG": str(tmp_path / "log.jsonl"),
-        }
-        site.answers["/two"] = replace(site.answers["/two"], gate=(gate := Event()))
-        crawling = asyncio.create_task(
-            crawl(tmp_path, [site.url("/one"), site.url("/two")], **settings)
-        )
-        await asyncio.to_thread(wait_until, lambda: read_lines(tmp_path / "log.jsonl"))
-        server.kill()
-        gate.set()
-        done = await crawling
-        assert done.verdicts == {"/one": "new", "/two": "not_judged store_unavailable"}
-        assert sorted(done.paths) == ["/one", "/two"]
-        # Scrapy leaves the sessions of HTTP handlers open when a crawl stops at its opening.
-        settings["DOWNLOAD_HANDLERS"] = dict.fromkeys(("http", "https", "ftp"))
-        gone = await crawl(tmp_path, ["data:text/html,<p>text"], **settings)
-        assert (gone.stats["finish_reason"], gone.items) == ("simhash_store_unusable", [])
 
 
 @pytest.mark.parametrize("at", ["middle", "end"])

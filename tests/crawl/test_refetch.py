@@ -1,7 +1,6 @@
 """What changes by itself is measured: kept pages are asked for once more."""
 
 import asyncio
-import random
 import re
 import threading
 from collections import Counter
@@ -95,14 +94,6 @@ async def test_an_explanation_leaves_out_what_the_crawl_left_out(run: Run, tmp_p
     assert "only here" not in out
 
 
-async def test_without_refetches_all_that_differs_is_said(tmp_path: Path) -> None:
-    with serve(shop()) as site:
-        done = await crawl(tmp_path, site.urls(), SIMHASH_REFETCH=0)
-    assert len(done.items) == 2 * PRODUCTS
-    assert "refetched" not in done.counted
-    assert len(site.asked) == 2 * PRODUCTS
-
-
 @pytest.mark.parametrize(
     "later",
     [
@@ -120,24 +111,6 @@ async def test_an_answer_that_is_none_teaches_nothing(tmp_path: Path, later: Ans
     done = await crawl_pages(tmp_path, count_asked(Counter(), make))
     assert len(done.items) == 2 * PRODUCTS
     assert 1 <= done.counted["refetched"] <= 10
-
-
-async def test_values_that_never_change_keep_their_pages(tmp_path: Path) -> None:
-    """Records that differ where others change are asked for, and stay."""
-    draw = random.Random(1)  # noqa: S311
-    sizes = {number: draw.randint(10, 99) for number in range(PRODUCTS)}
-    text = " ".join(make_words(3, 80))
-
-    def record(number: int, asked: int) -> str:
-        return (
-            f"<html><title>Spare part - Works</title><body><h1>Spare part</h1><p>{text}</p>"
-            f"<table><tr><td>Length<td>{sizes[number]} mm<tr><td>Town<td>"
-            f"{make_words(number, 1)[0]}</table><p>This entry was seen {asked} times so far.</p>"
-        )
-
-    answers = {f"/part/{make_words(900 + n, 1)[0]}": partial(record, n) for n in range(PRODUCTS)}
-    done = await crawl_pages(tmp_path, answers)
-    assert len(done.items) == len(answers)
 
 
 async def test_who_is_asked_again_is_asked_as_the_page_was(tmp_path: Path) -> None:
@@ -172,13 +145,13 @@ async def test_who_is_asked_again_is_asked_as_the_page_was(tmp_path: Path) -> No
         assert {"dont_retry", "dont_redirect", "dont_cache"} <= request.meta.keys()
 
 
-async def test_pages_of_a_cache_are_not_asked_for_again(tmp_path: Path) -> None:
-    cache = {"HTTPCACHE_ENABLED": True, "HTTPCACHE_DIR": str(tmp_path / "cache")}
+async def test_without_refetches_or_from_a_cache_all_that_differs_is_said(tmp_path: Path) -> None:
+    cache: dict[str, Any] = {"HTTPCACHE_ENABLED": True, "HTTPCACHE_DIR": str(tmp_path / "cache")}
     with serve(shop()) as site:
-        await crawl(tmp_path / "first", site.urls(), PagesSpider, SIMHASH_REFETCH=0, **cache)
-        asked = len(site.asked)
-        done = await crawl(tmp_path / "second", site.urls(), PagesSpider, **cache)
-    assert (len(site.asked), len(done.items)) == (asked, 2 * PRODUCTS)
+        for store, refetch in (("first", 0), ("second", 10)):
+            given = cache | {"SIMHASH_REFETCH": refetch}
+            done = await crawl(tmp_path / store, site.urls(), PagesSpider, **given)
+            assert (len(site.asked), len(done.items)) == (2 * PRODUCTS, 2 * PRODUCTS)
 
 
 @pytest.mark.parametrize("processes", slow_but([0], [0, 1]))

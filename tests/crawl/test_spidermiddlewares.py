@@ -77,14 +77,6 @@ async def test_errback_gets_response_and_verdict(site: Site, tmp_path: Path) -> 
     assert errors(done) == 0
 
 
-async def test_ignored_outlinks(site: Site, tmp_path: Path) -> None:
-    urls = site.urls("/one", "/one-again")
-    done = await crawl(tmp_path, urls, FollowingSpider, SIMHASH_ACTION="ignore-outlinks")
-    assert (done.paths, done.counted["outlinks_ignored"]) == (["/one", "/one-again"], 2)
-    assert "dropped" not in done.counted
-    assert "/deeper/1" not in site.asked
-
-
 class CarelessSpider(PagesSpider):
     """Copies the meta of a near-duplicate to a page that is none."""
 

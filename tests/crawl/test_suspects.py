@@ -60,12 +60,10 @@ async def crawl_from_elsewhere(site: Site, store: Path, links: list[str]) -> Cra
     """Crawl a page of another site, which is the same server under another name, and its links."""
     there = page(3, title="Elsewhere", links=[site.url(link) for link in links])
     site.answers["/elsewhere"] = Answer(there.encode())
-    settings: dict[str, Any] = {"DEPTH_PRIORITY": 1, "SCHEDULER_MEMORY_QUEUE": FIFO}
+    settings: dict[str, Any] = {"DEPTH_PRIORITY": 1}
+    settings["SCHEDULER_MEMORY_QUEUE"] = "scrapy.squeues.FifoMemoryQueue"
     first = site.url("/elsewhere").replace("127.0.0.1", "localhost")
     return await crawl(store, [first], FollowingSpider, **settings)
-
-
-FIFO = "scrapy.squeues.FifoMemoryQueue"
 
 
 @pytest.mark.parametrize("form", FORMS)

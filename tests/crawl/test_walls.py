@@ -54,14 +54,19 @@ async def test_a_wall_in_mid_crawl_is_named(
         assert ". That is a wall: addresses with nothing in common lead" in explained["verdict"]
         assert all(part in explained["advice"] for part in undo)
         assert ("; 8 pages repeat it" in explained["verdict"]) == (number == WALL_BEGINS)
-    undone = run("undo", "--original", wall, "--dry-run", "--store", tmp_path)
-    assert undone.err == "8 pages listed, nothing undone\n"
+    dropped = [site.url(members(n)) for n in range(WALL_BEGINS + 1, MEMBERS)]
+    listed = run("undo", "--original", wall, "--dry-run", "--store", tmp_path)
+    assert (listed.out.split(), listed.err) == (dropped, "8 pages listed, nothing undone\n")
     assert find_walls(done) == {members(WALL_BEGINS): 8}
     assert done.counted["dropped"] == MEMBERS - WALL_BEGINS - 1
     assert done.stats["finish_reason"] == "finished"
     assert (
         f"Look at: 8 pages at unlike addresses repeating {site.url(members(WALL_BEGINS))!r}."
     ) in caplog.messages
+    # Once the wall is gone.
+    site.answers[members(5)] = Answer(page(5).encode())
+    again = await crawl(tmp_path, dropped)
+    assert again.paths == [members(4), members(5)]  # the first copy in this crawl
 
 
 async def test_a_login_whose_links_have_a_session_of_each_answer_is_a_wall(
@@ -85,30 +90,7 @@ async def test_a_login_whose_links_have_a_session_of_each_answer_is_a_wall(
     assert run("urls", "--store", tmp_path, "--json").answers[0]["same"] == len(menu)
 
 
-async def test_what_was_dropped_for_a_wall_is_listed_and_passes_once_it_is_gone(
-    site: Site, tmp_path: Path, run: Run
-) -> None:
-    store = tmp_path / "s"
-    await crawl(store, site.urls())
-    dropped = [site.url(members(n)) for n in range(WALL_BEGINS + 1, MEMBERS)]
-    wall = site.url(members(WALL_BEGINS))
-    assert run("undo", "--original", wall, "--dry-run", "--store", store).out.split() == dropped
-    site.answers[members(5)] = Answer(page(5).encode())
-    again = await crawl(store, dropped)
-    assert again.paths == [members(4), members(5)]  # the first copy in this crawl
-
-
-async def test_walls_are_those_of_one_host_and_of_this_crawl(tmp_path: Path) -> None:
-    """A copy of its home page on another host makes no wall of it here."""
-    copies = {members(n): page(99) for n in range(MEMBERS)}
-    with serve({**copies, "/": page(99)}) as site:
-        elsewhere = [site.url(path).replace("127.0.0.1", "localhost") for path in copies]
-        assert find_walls(await crawl(tmp_path, [site.url("/"), *elsewhere[:4]])) == {}
-        assert find_walls(await crawl(tmp_path, elsewhere[:4])) == {}
-        done = await crawl(tmp_path / "own", elsewhere)
-        assert find_walls(done) == {members(0): MEMBERS - 1}
-
-
+FIRE = page(1).replace("</head>", '<link rel="canonical" href="/wiki/Fire"></head>')
 PERMALINKS = {
     f"/t/{thread}/post/{10 * thread + post}": page(thread)
     for thread in range(6)
@@ -125,8 +107,16 @@ PERMALINKS = {
         ({f"/login?next={n}": login("/") for n in range(12)}, {"/login?next=0": 11}),
         ({f"/{n % 2}?sid={n}": page(n % 2) for n in range(12)}, {}),
         ({f"/cal/{n % 6}/{n}": page(1) for n in range(12)}, {"/cal/0/0": 11}),
+        # Titles under which a wiki shows one page, which says where it belongs.
+        ({f"/wiki/{name}": FIRE for name in "abcdefghij"}, {}),
+        # Two topics are one; 39 of 40 others were lost for a login, and nothing was said.
+        (
+            {f"/topic?t={n}": page(n % 6, title=f"Topic {n % 6}") for n in range(7)}
+            | {f"/topic?t={n}": login("/") for n in range(100, 140)},
+            {"/topic?t=100": 39},
+        ),
     ],
-    ids=["permalinks", "reply", "login", "sessions", "calendar"],
+    ids=["permalinks", "reply", "login", "sessions", "calendar", "wiki", "topics"],
 )
 async def test_addresses_of_a_wall_have_nothing_in_common(
     tmp_path: Path, answers: dict[str, str], walls: dict[str, int]
@@ -184,14 +174,6 @@ async def test_a_redirect_to_a_login_page(tmp_path: Path, run: Run) -> None:
     assert "1 kept page of the same text listed, too" in listed.err
 
 
-async def test_an_article_that_names_its_address_is_no_wall(tmp_path: Path) -> None:
-    """Titles under which a wiki shows one page, which says where it belongs."""
-    canonical = '<link rel="canonical" href="/wiki/Fire"></head>'
-    article = page(1).replace("</head>", canonical)
-    done = await crawl_pages(tmp_path, {f"/wiki/{name}": article for name in "abcdefghij"})
-    assert (done.counted["dropped"], find_walls(done)) == (9, {})
-
-
 async def test_undo_lists_what_was_asked_for_last(tmp_path: Path, run: Run) -> None:
     with serve({"/one": page(1), "/copy": page(1, menu="Other")}) as site:
         site.answers["/old"] = Answer(location="/copy")
@@ -201,12 +183,3 @@ async def test_undo_lists_what_was_asked_for_last(tmp_path: Path, run: Run) -> N
         listed = run("undo", "--original", site.url("/one"), "--dry-run", "--store", tmp_path)
         assert site.url("/copy") in listed.out.splitlines()
         assert site.url("/old") not in listed.out
-
-
-async def test_a_true_copy_hides_no_wall_of_one_parameter(tmp_path: Path) -> None:
-    """Two topics are one; 39 of 40 others were lost for a login, and nothing was said."""
-    answers = {f"/topic?t={n}": page(n % 6, title=f"Topic {n % 6}") for n in range(7)}
-    form = make_page(make_words(99, 120), title="Log in")
-    answers |= {f"/topic?t={n}": form for n in range(100, 140)}
-    done = await crawl_pages(tmp_path, answers)
-    assert find_walls(done) == {"/topic?t=100": 39}

@@ -1,7 +1,6 @@
 """Enabling: by one line, by hand, or not at all; and on which event loops."""
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,25 +10,18 @@ from scrapy.settings import SETTINGS_PRIORITIES, Settings
 from scrapy_simhash import Addon
 from scrapy_simhash.downloadermiddlewares import SimhashDownloaderMiddleware
 from scrapy_simhash.spidermiddlewares import SimhashSpiderMiddleware
-from scrapy_simhash.stores.opening import open_store
-from tests.helpers.crawling import PagesSpider, crawl
+from tests.helpers.crawling import crawl, list_states
 from tests.helpers.crawlscript import run_crawl
 from tests.helpers.pages import page
-from tests.helpers.server import Site, serve
+from tests.helpers.server import Site
 
 DOWNLOADER = "scrapy_simhash.downloadermiddlewares.SimhashDownloaderMiddleware"
 SPIDER = "scrapy_simhash.spidermiddlewares.SimhashSpiderMiddleware"
 SELECT = "twisted.internet.selectreactor.SelectReactor"
 OTHER = "scrapy.downloadermiddlewares.offsite.OffsiteMiddleware"
-PATHS = ("/one", "/one-again")
+ANSWERS = {"/one": page(1), "/one-again": page(1, menu="Other menu")}
 HALF: dict[str, Any] = {"DOWNLOADER_MIDDLEWARES": {DOWNLOADER: 545}}
 OTHER_HALF: dict[str, Any] = {"SPIDER_MIDDLEWARES": {SPIDER: 60}}
-
-
-@pytest.fixture
-def site() -> Iterator[Site]:
-    with serve({"/one": page(1), "/one-again": page(1, menu="Other menu")}) as site:
-        yield site
 
 
 def added(settings: dict[str, Any]) -> tuple[dict[Any, Any], dict[Any, Any]]:
@@ -62,37 +54,9 @@ def test_settings_of_the_command_line_are_added_to() -> None:
     assert dict(made["SPIDER_MIDDLEWARES"]) == {SPIDER: 70}
 
 
-class OwnSettings(PagesSpider):
-    """Enables the plugin, and nobody else does."""
-
-    custom_settings = {  # noqa: RUF012 - as in Scrapy
-        "ADDONS": {"scrapy_simhash.Addon": 500},
-        "DOWNLOADER_MIDDLEWARES": {OTHER: 543},
-    }
-
-
-async def test_a_spider_enables_it_for_itself(site: Site, tmp_path: Path) -> None:
-    done = await crawl(tmp_path, site.urls(), OwnSettings, ADDONS={})
-    assert (done.paths, done.counted["dropped"]) == (["/one"], 1)
-
-
-async def test_a_project_disables_it_by_none(site: Site, tmp_path: Path) -> None:
-    done = await crawl(tmp_path, site.urls(), ADDONS={"scrapy_simhash.Addon": None})
-    assert (done.paths, done.counted) == (list(PATHS), {})
-
-
-async def test_without_the_spider_middleware_pages_are_flagged_and_done(
-    site: Site, tmp_path: Path
-) -> None:
-    done = await crawl(tmp_path, site.urls(), SPIDER_MIDDLEWARES={SPIDER: None})
-    assert [item["flags"] for item in done.items] == [[], ["near_duplicate"]]
-    with open_store(str(tmp_path), readonly=True) as store:
-        assert store.stats()["done"] == 1
-
-
 def test_other_reactor_is_refused_and_the_crawl_goes_on(site: Site, tmp_path: Path) -> None:
     done = run_crawl(tmp_path, site.urls(), TWISTED_REACTOR=SELECT)
-    assert (done.paths, done.counted) == (list(PATHS), {})
+    assert (done.paths, done.counted) == ([*ANSWERS], {})
     (line,) = [line for line in done.log.splitlines() if "scrapy_simhash needs asyncio" in line]
     assert "WARNING" in line
     assert "twisted.internet.asyncioreactor.AsyncioSelectorReactor" in line
@@ -112,7 +76,9 @@ async def test_half_an_installation_is_named_with_the_line_that_mends_it(
 ) -> None:
     done = await crawl(tmp_path, site.urls(), ADDONS={}, **given)
     whole = len(given) == 2 and "SIMHASH_ENABLED" not in given
-    assert done.paths == (["/one"] if whole else list(PATHS))
+    assert done.paths == (["/one"] if whole else [*ANSWERS])
+    if given == HALF:  # a kept page is done all the same
+        assert [*list_states(tmp_path).values()] == ["done", "duplicate"]
     line = 'ADDONS = {"scrapy_simhash.Addon": 500} enables all of it'
     warned = [r.getMessage() for r in caplog.records if r.levelname == "WARNING"]
     told = [text for text in warned if text.startswith("scrapy_simhash is missing in ")]

@@ -83,22 +83,22 @@ def test_bad_value_names_setting_value_and_range(name: str, value: Any, complain
     assert f"SIMHASH_{name} = {complaint}" in str(raised.value)
 
 
-@pytest.mark.parametrize("selector", ["p..", "p,", " ", "p::text", "p:empty()", "\ud800"])
-@pytest.mark.parametrize("host", [None, "shop.example"])
-def test_a_selector_that_cannot_be_read_is_named(selector: str, host: str | None) -> None:
-    with pytest.raises(SettingError) as raised:
-        read("IGNORE", {host: ["b", selector]} if host else ["b", selector])
-    assert f"SIMHASH_IGNORE: {selector!r} is not a CSS selector (" in str(raised.value)
+SELECTORS = ["p..", "p,", " ", "p::text", "p:empty()", "\ud800"]
+HOSTS = ["*.shop.example", "http://shop.example", "shop.example:80", "shop.example/a", "b\u00fc"]
 
 
 @pytest.mark.parametrize(
-    "host",
-    ["*.shop.example", "http://shop.example", "shop.example:80", "shop.example/a", "b\u00fc"],
+    ("value", "complaint"),
+    [
+        *((["b", each], f"{each!r} is not a CSS selector (") for each in SELECTORS),
+        *(({"shop.example": [each]}, f"{each!r} is not a CSS selector (") for each in SELECTORS),
+        *(({host: ["b"]}, f"{host!r} is no host; ") for host in HOSTS),
+    ],
 )
-def test_what_is_no_host_is_named(host: str) -> None:
+def test_what_is_no_selector_or_no_host_is_named(value: Any, complaint: str) -> None:
     with pytest.raises(SettingError) as raised:
-        read("IGNORE", {host: ["b"]})
-    assert f"SIMHASH_IGNORE: {host!r} is no host; " in str(raised.value)
+        read("IGNORE", value)
+    assert f"SIMHASH_IGNORE: {complaint}" in str(raised.value)
 
 
 def test_a_host_has_its_own_selectors() -> None:
@@ -108,15 +108,18 @@ def test_a_host_has_its_own_selectors() -> None:
     assert Config(ignore=("b",)).find_ignored("") == ("b",)
 
 
-@pytest.mark.parametrize("tables", ["auto", "10"])
-def test_of_plain_simhash_the_distance_is_that_of_the_paper(tables: str) -> None:
-    config = read_config({"SIMHASH_RULE": "plain", "SIMHASH_TABLES": tables})
-    assert (config.rule, config.distance, config.tables) == ("plain", 3, tables)
-
-
-@pytest.mark.parametrize(("tables", "distance"), [("4", 7), ("10", 4), ("20", 4), ("12:2", 3)])
-def test_the_default_distance_is_within_the_reach_of_the_design(tables: str, distance: int) -> None:
-    assert read_config({"SIMHASH_TABLES": tables}).distance == distance
+@pytest.mark.parametrize(
+    ("rule", "tables", "distance"),
+    [
+        *(("plain", "auto", 3), ("plain", "10", 3), ("words", "4", 7), ("words", "10", 4)),
+        *(("words", "20", 4), ("words", "12:2", 3)),
+    ],
+)
+def test_the_default_distance_is_that_of_the_paper_or_within_the_reach_of_the_design(
+    rule: str, tables: str, distance: int
+) -> None:
+    config = read_config({"SIMHASH_RULE": rule, "SIMHASH_TABLES": tables})
+    assert (config.rule, config.distance, config.tables) == (rule, distance, tables)
 
 
 def test_a_misspelt_setting_is_refused() -> None:

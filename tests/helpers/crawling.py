@@ -15,6 +15,7 @@ from scrapy.http import Request, Response, TextResponse
 from scrapy.utils.engine import format_engine_status
 
 from scrapy_simhash.judge.log import VERDICT
+from scrapy_simhash.stores.opening import open_store
 from tests.helpers.processes import PATIENCE_SECONDS
 from tests.helpers.server import Answers, serve
 
@@ -84,40 +85,50 @@ def path_of(url: str) -> str:
     return urlsplit(url)._replace(scheme="", netloc="").geturl()
 
 
+class Ended:
+    """What there is of a crawl that has ended: what came out of its spider, and its stats."""
+
+    items: list[dict[str, Any]]
+    stats: dict[str, Any]
+
+    @property
+    def counted(self) -> dict[str, int]:
+        """The plugin's own stats, without their prefix."""
+        own = {key: count for key, count in self.stats.items() if key.startswith("simhash/")}
+        return {key.removeprefix("simhash/"): count for key, count in own.items()}
+
+    @property
+    def paths(self) -> list[str]:
+        """Of the items."""
+        return [item["path"] for item in self.items]
+
+    @property
+    def groups(self) -> set[str]:
+        """The first folders of the paths, which are the groups of `make_groups`."""
+        return {path.split("/")[1] for path in self.paths}
+
+
 @dataclass
-class Crawl:
-    """A crawl that has ended.
+class Crawl(Ended):
+    """A crawl in this process.
 
     Attributes:
         crawler: with its spider.
-        items: what came out of the spider.
+        items, stats: as always.
         decisions: the decision log; the lines of this crawl only.
         root: of the site that was served meanwhile, or "".
     """
 
     crawler: Crawler
     items: list[dict[str, Any]]
+    stats: dict[str, Any]
     decisions: list[dict[str, Any]]
     root: str = ""
-
-    @property
-    def stats(self) -> dict[str, Any]:
-        assert self.crawler.stats is not None
-        return self.crawler.stats.get_stats()
-
-    @property
-    def counted(self) -> dict[str, int]:
-        return own_stats(self.stats)
 
     @property
     def published(self) -> list[dict[str, Any]]:
         """What meta, signal and exception show of the decisions."""
         return [{key: line[key] for key in VERDICT} for line in self.decisions]
-
-    @property
-    def paths(self) -> list[str]:
-        """Of the items."""
-        return [item["path"] for item in self.items]
 
     @property
     def verdicts(self) -> dict[str, str]:
@@ -128,19 +139,8 @@ class Crawl:
         }
 
     @property
-    def groups(self) -> set[str]:
-        """The first folders of the paths, which are the groups of `make_groups`."""
-        return {path.split("/")[1] for path in self.paths}
-
-    @property
     def spider(self) -> Any:
         return self.crawler.spider
-
-
-def own_stats(stats: dict[str, Any]) -> dict[str, int]:
-    """Get the plugin's own stats, without their prefix."""
-    own = {key: count for key, count in stats.items() if key.startswith("simhash/")}
-    return {key.removeprefix("simhash/"): count for key, count in own.items()}
 
 
 async def crawl(
@@ -162,7 +162,8 @@ async def crawl(
     before = len(read_lines(log))
     crawling = asyncio.ensure_future(crawler.crawl_async(requests=requests))
     await _require_end(crawler, crawling)
-    return Crawl(crawler, items, read_lines(log)[before:])
+    assert crawler.stats is not None
+    return Crawl(crawler, items, crawler.stats.get_stats(), read_lines(log)[before:])
 
 
 async def crawl_pages(
@@ -199,6 +200,13 @@ async def _require_end(crawler: Crawler, crawling: asyncio.Future[None]) -> None
         await crawling
     finally:
         crawling.cancel()
+
+
+def list_states(store: Path | str) -> dict[str, str]:
+    """List the state of each document of a store, which must be sound, by its path."""
+    with open_store(str(store), readonly=True) as opened:
+        assert opened.check() == []
+        return {path_of(each.facts.url): each.state for each in opened.list_documents()}
 
 
 def read_lines(path: Path) -> list[dict[str, Any]]:

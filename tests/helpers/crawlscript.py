@@ -18,7 +18,7 @@ from scrapy.crawler import AsyncCrawlerProcess, CrawlerProcess
 from scrapy.http import Response
 from scrapy.utils.misc import load_object
 
-from tests.helpers.crawling import SETTINGS, PagesSpider, describe, own_stats, read_lines
+from tests.helpers.crawling import SETTINGS, Ended, PagesSpider, describe, read_lines
 from tests.helpers.processes import PATIENCE_SECONDS, ROOT, environment
 
 
@@ -46,26 +46,14 @@ class HoldingSpider(PagesSpider):
         yield describe(response)
 
 
-@dataclass(frozen=True)
-class ScriptCrawl:
-    """A crawl that ended: what it wrote and said."""
+@dataclass
+class ScriptCrawl(Ended):
+    """A crawl in a process of its own: what it wrote and said."""
 
     exit_code: int
     items: list[dict[str, Any]]
     stats: dict[str, Any]
     log: str
-
-    @property
-    def paths(self) -> list[str]:
-        return [item["path"] for item in self.items]
-
-    @property
-    def groups(self) -> set[str]:
-        return {path.split("/")[1] for path in self.paths}
-
-    @property
-    def counted(self) -> dict[str, int]:
-        return own_stats(self.stats)
 
 
 def start_crawl(

@@ -49,55 +49,45 @@ def make_store(folder: Path, pages: int = 80) -> None:
         store.find_and_add([document(f"last {n}", draw.getrandbits(64)) for n in range(20)])
 
 
-def _draw_pages(octets: bytes, draw: random.Random, count: int = 1) -> list[int]:
-    """Draw pages, but neither of the first two, which say where everything is."""
-    return [_PAGE_BYTES * n for n in draw.sample(range(2, len(octets) // _PAGE_BYTES), count)]
+def _draw_page(octets: bytes, draw: random.Random) -> int:
+    """Draw a page, but neither of the first two, which say where everything is."""
+    return _PAGE_BYTES * draw.randrange(2, len(octets) // _PAGE_BYTES)
 
 
-def _overwrite(octets: bytes, at: int, with_: bytes) -> bytes:
+def _put(octets: bytes, at: int, with_: bytes) -> bytes:
     return octets[:at] + with_ + octets[at + len(with_) :]
 
 
-def truncate(octets: bytes, draw: random.Random) -> bytes:
-    return octets[: draw.randrange(1, len(octets))]
+def _swap_pages(octets: bytes, draw: random.Random) -> bytes:
+    a, b = _draw_page(octets, draw), _draw_page(octets, draw)
+    first, second = (octets[at : at + _PAGE_BYTES] for at in (a, b))
+    return _put(_put(octets, a, second), b, first)
 
 
-def empty(_: bytes, __: random.Random) -> bytes:
-    return b""
-
-
-def zero_page(octets: bytes, draw: random.Random) -> bytes:
-    (at,) = _draw_pages(octets, draw)
-    return _overwrite(octets, at, bytes(_PAGE_BYTES))
-
-
-def garble_page(octets: bytes, draw: random.Random) -> bytes:
-    (at,) = _draw_pages(octets, draw)
-    return _overwrite(octets, at, draw.randbytes(_PAGE_BYTES))
-
-
-def swap_pages(octets: bytes, draw: random.Random) -> bytes:
-    a, b = _draw_pages(octets, draw, 2)
-    page = octets[a : a + _PAGE_BYTES]
-    return _overwrite(_overwrite(octets, a, octets[b : b + _PAGE_BYTES]), b, page)
-
-
-def garble_meta_pages(octets: bytes, draw: random.Random) -> bytes:
+def _garble_meta_pages(octets: bytes, draw: random.Random) -> bytes:
     for at in draw.sample((0, _PAGE_BYTES), draw.choice((1, 2))):
-        octets = _overwrite(octets, at + draw.randrange(150), draw.randbytes(8))
+        octets = _put(octets, at + draw.randrange(150), draw.randbytes(8))
     return octets
 
 
-def flip_bits(octets: bytes, draw: random.Random) -> bytes:
+def _flip_bits(octets: bytes, draw: random.Random) -> bytes:
     for _ in range(20):
         at = draw.randrange(2 * _PAGE_BYTES, len(octets))
-        octets = _overwrite(octets, at, bytes([octets[at] ^ 1 << draw.randrange(8)]))
+        octets = _put(octets, at, bytes([octets[at] ^ 1 << draw.randrange(8)]))
     return octets
 
 
-MUTATORS: tuple[Callable[[bytes, random.Random], bytes], ...] = (
-    *(truncate, empty, zero_page, garble_page, swap_pages, garble_meta_pages, flip_bits),
-)
+MUTATORS: dict[str, Callable[[bytes, random.Random], bytes]] = {
+    "truncate": lambda octets, draw: octets[: draw.randrange(1, len(octets))],
+    "empty": lambda *_: b"",
+    "zero_page": lambda octets, draw: _put(octets, _draw_page(octets, draw), bytes(_PAGE_BYTES)),
+    "garble_page": lambda octets, draw: _put(
+        octets, _draw_page(octets, draw), draw.randbytes(_PAGE_BYTES)
+    ),
+    "swap_pages": _swap_pages,
+    "garble_meta_pages": _garble_meta_pages,
+    "flip_bits": _flip_bits,
+}
 
 
 def use(folder: Path) -> str:
@@ -176,10 +166,10 @@ def main(whole: str, work: str, first: str, seeds: str, how: str = "use") -> Non
     """
     octets = Path(whole).read_bytes()
     outcomes = []
-    for mutate, seed in product(MUTATORS, range(int(first), int(first) + int(seeds))):
-        folder = Path(work) / f"{mutate.__name__}-{seed}"
+    for name, seed in product(MUTATORS, range(int(first), int(first) + int(seeds))):
+        folder = Path(work) / f"{name}-{seed}"
         folder.mkdir()
-        spoilt = mutate(octets, random.Random(seed))  # noqa: S311 - named in the outcome
+        spoilt = MUTATORS[name](octets, random.Random(seed))  # noqa: S311 - named in the outcome
         (folder / "data.mdb").write_bytes(spoilt)
         if how == "crawl":
             (folder / "lock.mdb").touch()

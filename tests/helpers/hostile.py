@@ -13,7 +13,6 @@ from typing import Any
 
 # What a page must be called to set a scope off, with a way behind it; others are of one scope.
 TRIGGER = "misbehave: "
-NOT_CALLABLE = 7
 
 
 def _hang_natively() -> None:
@@ -76,10 +75,6 @@ def read_badly(html: str) -> str:
     if "third" in html:
         time.sleep(60)
     return "" if "fourth" in html else "what it found"
-
-
-def scope_by_language(_: str, page: Any) -> str:
-    return str(page.language)
 
 
 def scope_that_quotes(url: str, page: Any) -> str:

@@ -45,13 +45,9 @@ class Hostile:
 
 def wrap(body: str, head: str = "") -> bytes:
     """Make a document with enough of its own text to be judged."""
-    text = f"<p>{' '.join(make_words(hash_name(head + body), 60))}</p>"
+    seed = zlib.crc32((head + body).encode("utf-8", "replace"))  # the same in every run
+    text = f"<p>{' '.join(make_words(seed, 60))}</p>"
     return f"<html><head>{head}</head><body>{text}{body}</body></html>".encode()
-
-
-def hash_name(text: str) -> int:
-    """Make a number of a text, the same in every run."""
-    return zlib.crc32(text.encode("utf-8", "replace"))
 
 
 def table(rows: int) -> Callable[[], bytes]:

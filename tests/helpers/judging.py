@@ -10,20 +10,10 @@ import msgspec
 
 from scrapy_simhash.config import Config
 from scrapy_simhash.crawl.running import make_open
+from scrapy_simhash.judge import messages
 from scrapy_simhash.judge.judge import CrawlJudge
 from scrapy_simhash.judge.log import CrawlLog, Decision
-from scrapy_simhash.judge.messages import (
-    Ask,
-    Close,
-    Closed,
-    FromJudge,
-    Opened,
-    Outcome,
-    Refetch,
-    Said,
-    Settled,
-    Waits,
-)
+from scrapy_simhash.judge.messages import Outcome
 from scrapy_simhash.pages.facts import Fetched
 from tests.helpers.documents import READER
 
@@ -38,7 +28,7 @@ class Judging:
         refetches: the kept pages it asked for once more.
     """
 
-    opened: Opened
+    opened: messages.Opened
 
     def __init__(self, store: Path | str, **fields: Any) -> None:
         crawl = fields.pop("crawl", "crawl")
@@ -46,26 +36,26 @@ class Judging:
         config = Config(store=str(store), log=None, **{"refetch": 0, **fields})
         given = make_open(config)
         self.waits: set[int] = set()
-        self.said: dict[int, Said] = {}
-        self.refetches: list[Refetch] = []
-        self.closed: Closed | None = None
+        self.said: dict[int, messages.Said] = {}
+        self.refetches: list[messages.Refetch] = []
+        self.closed: messages.Closed | None = None
         self._number = 0
         self.judge = CrawlJudge(
             msgspec.structs.replace(given, crawl=crawl, spider="spider"), self._hear
         )
 
-    def _hear(self, message: FromJudge) -> None:
+    def _hear(self, message: messages.FromJudge) -> None:
         match message:
-            case Opened():
+            case messages.Opened():
                 self.opened = message
-            case Said(number=number):
+            case messages.Said(number=number):
                 self.waits.discard(number)
                 self.said[number] = message
-            case Waits(number=number):
+            case messages.Waits(number=number):
                 self.waits.add(number)
-            case Refetch():
+            case messages.Refetch():
                 self.refetches.append(message)
-            case Closed():
+            case messages.Closed():
                 self.closed = message
 
     def ask(
@@ -73,13 +63,13 @@ class Judging:
     ) -> int:
         """Have a page judged; returns its number."""
         self._number += 1
-        asked = Ask(self._number, fetched(name, **page), action, young)
+        asked = messages.Ask(self._number, fetched(name, **page), action, young)
         self.judge.take(asked, html if isinstance(html, bytes) else html.encode())
         return self._number
 
     def settle(self, number: int, outcome: Outcome = "done", *, write: bool = True) -> None:
         """Tell what became of a young page; what came through is written at once."""
-        self.judge.take(Settled(number, outcome))
+        self.judge.take(messages.Settled(number, outcome))
         if write:
             self.write()
 
@@ -111,8 +101,8 @@ class Judging:
         assert found
         return found
 
-    def close(self) -> Closed:
-        self.judge.take(Close())
+    def close(self) -> messages.Closed:
+        self.judge.take(messages.Close())
         assert self.closed is not None
         return self.closed
 

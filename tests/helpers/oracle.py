@@ -1,5 +1,6 @@
 """Brute force: a list and a loop, to compare the store with."""
 
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations
@@ -81,3 +82,40 @@ def all_matches(queries: Iterable[int], values: Iterable[int], distance: int) ->
         for other in sorted(set(values))
         if (bits := distance_between(query, other)) <= distance
     ]
+
+
+class Rows:
+    """Rows in dicts and sets, with the calls of `KeyValues`."""
+
+    def __init__(self) -> None:
+        self.values: dict[tuple[str, bytes], bytes] = {}
+        self.sets: defaultdict[tuple[str, bytes], set[bytes]] = defaultdict(set)
+
+    def get(self, table: str, key: bytes) -> bytes | None:
+        return self.values.get((table, key))
+
+    def put(self, table: str, key: bytes, value: bytes) -> None:
+        self.values[table, key] = value
+
+    def delete(self, table: str, key: bytes) -> None:
+        self.values.pop((table, key), None)
+        self.sets.pop((table, key), None)
+
+    def add(self, table: str, key: bytes, member: bytes) -> None:
+        self.sets[table, key].add(member)
+
+    def discard(self, table: str, key: bytes, member: bytes) -> None:
+        self.sets[table, key].discard(member)
+
+    def members(
+        self, table: str, key: bytes, prefix: bytes = b"", most: int | None = None
+    ) -> list[bytes]:
+        return sorted(each for each in self.sets[table, key] if each.startswith(prefix))[:most]
+
+    def scan(self, table: str, prefix: bytes = b"") -> list[tuple[bytes, bytes]]:
+        rows = [(*row, value) for row, value in self.values.items()]
+        rows += [(*row, member) for row, held in self.sets.items() for member in held]
+        return sorted(row[1:] for row in rows if row[0] == table and row[1].startswith(prefix))
+
+    def fetch(self, _: object) -> None:
+        """Read nothing ahead."""

@@ -5,7 +5,6 @@ from collections.abc import Sequence
 from html import escape
 
 _SYLLABLES = [a + b for a in "bdfgklmnprstvz" for b in "aeiou"]
-_WORDS_PER_PARAGRAPH = 60
 
 
 def make_words(seed: int, count: int = 300) -> list[str]:
@@ -23,21 +22,21 @@ def edit_words(words: Sequence[str], changes: int, seed: int = 0) -> list[str]:
     return edited
 
 
+def lay_out(words: Sequence[str], size: int = 60) -> str:
+    """Put words into paragraphs of a size."""
+    starts = range(0, len(words), size)
+    return "".join(f"<p>{' '.join(words[at : at + size])}.</p>" for at in starts)
+
+
 def make_page(
     words: Sequence[str], *, title: str = "A page", links: Sequence[str] = (), menu: str = "Menu"
 ) -> str:
     """Lay words out as an article, below a menu without words: other words are another page's."""
-    paragraphs = [
-        " ".join(words[start : start + _WORDS_PER_PARAGRAPH]).capitalize() + "."
-        for start in range(0, len(words), _WORDS_PER_PARAGRAPH)
-    ]
     anchors = "".join(f'<li><a href="{escape(link)}"></a></li>' for link in links)
     return (
         f'<!DOCTYPE html><html lang="en"><head><title>{escape(title)}</title></head><body>'
         f'<nav title="{escape(menu)}"><ul>{anchors}</ul></nav>'
-        "<main><article><h1>Heading</h1>"
-        + "".join(f"<p>{paragraph}</p>" for paragraph in paragraphs)
-        + "</article></main></body></html>"
+        f"<main><article><h1>Heading</h1>{lay_out(words)}</article></main></body></html>"
     )
 
 

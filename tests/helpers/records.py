@@ -5,11 +5,13 @@ from collections.abc import Callable, Sequence
 from html import escape
 
 from scrapy_simhash.config import Config
-from scrapy_simhash.judging.documents import Verdict, make_document
+from scrapy_simhash.judging.documents import Document, Match, Verdict, make_document
+from scrapy_simhash.judging.matching import compare_by_words
 from scrapy_simhash.pages.facts import Fetched
 from scrapy_simhash.pages.fingerprint import fingerprint_page
+from scrapy_simhash.pages.wording import unpack
 from tests.helpers.documents import judge_in_order
-from tests.helpers.pages import make_words
+from tests.helpers.pages import lay_out, make_words
 
 HOST = "http://records.example"
 # Of a record's own words, the HTML between two halves of the template.
@@ -18,10 +20,7 @@ SHAPES: dict[str, Callable[[Sequence[str], Sequence[str]], str]] = {
         f"<tr><th>{label}</th><td>{word}</td></tr>"
         for label, word in zip(labels, own, strict=False)
     ).join(("<table>", "</table>")),
-    "numbers": lambda own, labels: "".join(
-        f"<tr><th>{label}</th><td>{sum(map(ord, word))}</td></tr>"
-        for label, word in zip(labels, own, strict=False)
-    ).join(("<table>", "</table>")),
+    "numbers": lambda own, labels: SHAPES["cells"]([f"{sum(map(ord, w))}" for w in own], labels),
     "prose": lambda own, _: f"<p>{' '.join(own)}</p>",
     "list": lambda own, _: "<ul>" + "".join(f"<li>{word}</li>" for word in own) + "</ul>",
     "description": lambda own, _: f"<h3>Description</h3><p>{' '.join(own)}</p>",
@@ -39,10 +38,7 @@ def make_record(number: int, shape: str, own: int, template: int, title: str = "
     body = SHAPES[shape](make_words(5_000 + number, own), labels)
     heading = f"<h1>{title}</h1>" if title else ""
     named = title or " ".join(make_words(7_000 + number, 3))
-    halves = [
-        "".join(f"<p>{' '.join(half[at : at + 50])}.</p>" for at in range(0, len(half), 50))
-        for half in (words[: template // 2], words[template // 2 :])
-    ]
+    halves = lay_out(words[: template // 2], 50), lay_out(words[template // 2 :], 50)
     return (
         f"<!DOCTYPE html><title>{escape(named)}</title><body><main>{heading}"
         f"{halves[0]}{body}{halves[1]}</main></body>"
@@ -52,25 +48,39 @@ def make_record(number: int, shape: str, own: int, template: int, title: str = "
 def make_article(number: int, *, beside: str = "", title: str = "", head: str = "") -> str:
     """Make an article unlike all others, with something beside it."""
     words = make_words(number, 300)
-    text = "".join(f"<p>{' '.join(words[at : at + 60])}.</p>" for at in range(0, 300, 60))
     name = title or " ".join(words[:3])
     return (
         f"<!DOCTYPE html><title>{name}</title>{head}<body><nav>Home News Shop</nav>"
-        f"<h1>{name}</h1>{text}{beside}<footer>Imprint and terms of use</footer></body>"
+        f"<h1>{name}</h1>{lay_out(words)}{beside}<footer>Imprint and terms of use</footer></body>"
     )
 
 
 def judge_pages(pages: Sequence[tuple[str, str | bytes]], seed: int = 0) -> dict[str, Verdict]:
     """Judge pages of HTML in their order, by their addresses, or paths of `HOST`."""
-    config = Config()
-    urls = [path if "://" in path else HOST + path for path, _ in pages]
     documents = [
-        make_document(
-            fingerprint_page(html, url=url), config.chosen_rule, Fetched(url, identity=b"-")
-        )
-        for url, (_, html) in zip(urls, pages, strict=True)
+        read_document(path if "://" in path else HOST + path, html) for path, html in pages
     ]
     return dict(zip((path for path, _ in pages), judge_in_order(documents, seed), strict=True))
+
+
+def list_dropped(pages: Sequence[tuple[str, str | bytes]], seed: int = 0) -> list[str]:
+    """Judge pages in their order; returns which are near-duplicates."""
+    verdicts = judge_pages(pages, seed).items()
+    return [path for path, verdict in verdicts if verdict.status == "near_duplicate"]
+
+
+def compare_pages(first: tuple[str, str], second: tuple[str, str]) -> Match:
+    """Compare two pages, by address and HTML, of hosts that are not known."""
+    mine, theirs = (read_document(*page) for page in (first, second))
+    wordings = unpack(mine.wording), unpack(theirs.wording)
+    return compare_by_words(None, mine.facts, theirs.facts, wordings)
+
+
+def read_document(url: str, html: str | bytes) -> Document:
+    """Read a page as crawls do by default."""
+    return make_document(
+        fingerprint_page(html, url=url), Config().chosen_rule, Fetched(url, identity=b"-")
+    )
 
 
 def shuffle(pages: Sequence[tuple[str, str]], seed: int) -> list[tuple[str, str]]:

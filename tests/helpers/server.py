@@ -8,8 +8,6 @@ from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TypeAlias
 
-from tests.helpers.processes import PATIENCE_SECONDS
-
 HTML = "text/html; charset=utf-8"
 
 
@@ -54,7 +52,7 @@ class Site:
     root: str
     answers: dict[str, Answer]
     asked: list[str] = field(default_factory=list)
-    arrived: threading.Condition = field(default_factory=threading.Condition)
+    lock: threading.Lock = field(default_factory=threading.Lock)
 
     def url(self, path: str) -> str:
         return self.root + path
@@ -62,10 +60,6 @@ class Site:
     def urls(self, *paths: str) -> list[str]:
         """List the URLs of these paths, or of all pages."""
         return [self.url(path) for path in paths or self.answers]
-
-    def wait_until_asked(self, count: int, seconds: float = PATIENCE_SECONDS) -> None:
-        with self.arrived:
-            assert self.arrived.wait_for(lambda: len(self.asked) >= count, seconds), self.asked
 
 
 @contextmanager
@@ -116,9 +110,8 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         site = self.server.site
-        with site.arrived:
+        with site.lock:
             site.asked.append(self.path)
-            site.arrived.notify_all()
             number = len(site.asked)
         answer = site.answers.get(self.path, Answer(b"no such page", 404, "text/plain"))
         if answer.make:

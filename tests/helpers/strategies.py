@@ -16,15 +16,6 @@ def masks(distance: int, positions: Iterable[int] = range(BITS)) -> st.SearchStr
     return bits.map(lambda drawn: sum(1 << bit for bit in drawn))
 
 
-def pairs(
-    distance: int, positions: Iterable[int] = range(BITS)
-) -> st.SearchStrategy[tuple[int, int]]:
-    """Draw two fingerprints that differ in exactly so many bits."""
-    return st.tuples(fingerprints, masks(distance, positions)).map(
-        lambda drawn: (drawn[0], drawn[0] ^ drawn[1])
-    )
-
-
 def border_bits(design: Design) -> list[int]:
     """List the first and last bit of every block of a design."""
     return sorted(

@@ -1,19 +1,21 @@
-"""`scrapy simhash report`: what is counted, from what, and what the file says of it."""
+"""`scrapy simhash report`: what is counted, from what, what it says of it; and side by side."""
 
 import json
 import re
 from base64 import b64encode
 from hashlib import sha256
 from pathlib import Path
+from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from parsel import Selector
 
 from scrapy_simhash.errors import PartlyFailedError
+from scrapy_simhash.inspection.comparing import compare_side_by_side
 from scrapy_simhash.inspection.log import find_crawl
 from tests.helpers.commanding import Run
-from tests.helpers.crawling import crawl
-from tests.helpers.pages import page
 from tests.helpers.reporting import (
     HOSTILE_URL,
     START,
@@ -23,7 +25,6 @@ from tests.helpers.reporting import (
     report,
     write_log,
 )
-from tests.helpers.server import serve
 
 WALL = "http://site.example/page/0"
 
@@ -68,14 +69,6 @@ def test_pages_are_counted(tmp_path: Path) -> None:
     # The last line is cut, and not damaged.
     assert figures["damaged_lines"] == 7
     assert any("7 lines" in note for note in figures["missing"])
-
-
-def test_what_speaks_against_drops_is_named(tmp_path: Path) -> None:
-    wall = f"Look at: 5 pages at unlike addresses repeating '{WALL}'."
-    for fields, said in (({}, "Nothing speaks against one."), ({"match_document": 1}, wall)):
-        drops = [make_drop(n, **fields) for n in range(1, 6)]
-        figures = report(tmp_path, lines=[make_decision(0), *drops])
-        assert figures["answers"]["Is any drop wrong?"].startswith(said)
 
 
 def test_what_would_be_dropped_is_drawn_at_random_and_weighed(tmp_path: Path) -> None:
@@ -186,21 +179,6 @@ def test_file_that_is_there_is_kept(run: Run, store: Path) -> None:
     assert {"hosts", "groups", "doubtful", "reasons"} <= set(answer)
 
 
-@pytest.mark.parametrize("action", ["drop", "flag", "ignore-outlinks"])
-async def test_it_agrees_with_the_stats_of_a_crawl(tmp_path: Path, action: str) -> None:
-    answers = {"/a": page(1), "/b": page(1, menu="Other menu", links=["/x", "/y"]), "/c": page(2)}
-    with serve(answers) as site:
-        urls = [*site.urls(), site.url("/gone")]
-        done = await crawl(tmp_path / "s", urls, SIMHASH_ACTION=action)
-    figures = report(tmp_path, tmp_path / "s")
-    names = {"pages": "judged", "near_duplicate": "near_duplicates", "dropped": "dropped"}
-    names |= {"bytes_dropped": "dropped_bytes", "links_dropped": "links_dropped"}
-    counted = [done.counted.get(key, 0) for key in names]
-    assert counted[:2] == [3, 1]
-    assert counted == [figures[key] for key in names.values()]
-    assert figures["not_judged"] == 0  # an answer 404 is none that a judgement was expected of
-
-
 def test_a_page_of_several_crawls_counts_once_in_its_group(tmp_path: Path) -> None:
     once = [make_decision(0), *(make_drop(n, distance=7) for n in range(1, 4))]
     once.append(make_drop(4, original=1, distance=0, similarity=1.0))
@@ -245,3 +223,62 @@ def test_links_that_only_dropped_pages_had_stand_by_page(tmp_path: Path) -> None
     assert found["examples"] == [link["url"] for link in links]
     html = (tmp_path / "report.html").read_text("utf-8")
     assert "3,681 links that only dropped pages had" in html
+
+
+texts = st.lists(st.sampled_from(["One cat.", "Two dogs.", "A bird", "a, b!", "三只猫。"])).map(
+    "\n".join
+)
+
+
+def read_side(rows: list[dict[str, Any]], side: str) -> str:
+    """Put together again what the rows say of a text."""
+    return " ".join(
+        row["same"] if "same" in row else "".join(row[side])
+        for row in rows
+        if "same" in row or "".join(row.get(side, ()))
+    )
+
+
+@given(texts, texts)
+def test_rows_say_all_of_both_texts(first: str, second: str) -> None:
+    rows = compare_side_by_side(first, second)
+    if not any("skipped" in row for row in rows):
+        assert read_side(rows, "first").split() == first.split()
+        assert read_side(rows, "second").split() == second.split()
+
+
+def test_changed_words_are_marked() -> None:
+    rows = compare_side_by_side("Same here. The old cat sat.", "Same here. The new cat sat.")
+    assert rows == [
+        {"same": "Same here."},
+        {"first": ["The ", "old", " cat sat."], "second": ["The ", "new", " cat sat."]},
+    ]
+
+
+def test_what_both_have_is_skipped_but_beside_changes() -> None:
+    middle = "".join(f"Sentence {number} stays. " for number in range(9))
+    rows = compare_side_by_side(f"Old start. {middle} Old end.", f"New start. {middle} New end.")
+    assert [next(iter(row)) for row in rows] == ["first", "same", "skipped", "same", "first"]
+    assert rows[2] == {"skipped": 7}
+
+
+@pytest.mark.parametrize(
+    ("sentence", "count"),
+    [
+        *(("Word{side}{n} and more.", 1_500), ("{side}" * 20_000, 1)),
+        *(("\u4e2d{side}{n}\u6587。", 1_500), ("\U00020000{side}" * 10_000, 1)),
+    ],
+)
+def test_long_texts_are_cut_and_say_so(sentence: str, count: int) -> None:
+    both = ["\n".join(sentence.format(side=side, n=n) for n in range(count)) for side in "ab"]
+    rows = compare_side_by_side(*both)
+    sides = [side for row in rows for side in row.values() if isinstance(side, list)]
+    assert 0 < sum(len(piece.encode()) for side in sides for piece in side) <= 12_000
+    assert rows[-1]["left_out"] > 0
+
+
+def test_controls_are_escaped_and_joiners_kept() -> None:
+    hostile = "a\x1b[2Jb \u202egpj\u2028c\x00 \u0645\u06cc\u200c\u062e"
+    (row,) = compare_side_by_side(hostile, "")
+    written = "".join(row["first"])
+    assert written == r"a\x1b[2Jb \u202egpj c\x00 " + "\u0645\u06cc\u200c\u062e"

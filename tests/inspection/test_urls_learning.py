@@ -1,21 +1,32 @@
-"""What a crawl teaches, above all where it must not learn."""
+"""What a crawl teaches of addresses, above all where it must not learn; and what its rules do."""
 
+import json
 from collections.abc import Callable
 from functools import cache
-from itertools import count
+from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
 import xxhash
+from duplicate_url_discarder.url_canonicalizer import UrlCanonicalizer
 
-from scrapy_simhash.inspection.urlrules import MOST_RULES, describe, learn
+from scrapy_simhash.inspection.urlrules import (
+    MOST_RULES,
+    FoundRule,
+    UrlRule,
+    describe,
+    learn,
+    list_discarder_rules,
+)
 from scrapy_simhash.judging.documents import Record, State, StoredDocument
+from scrapy_simhash.pages.addresses import MOST_CHARACTERS, MOST_PARTS, parse_address
 from scrapy_simhash.pages.facts import SKETCH_BYTES, Reader
 from scrapy_simhash.pages.wording import Wording
 from tests.helpers.documents import make
 from tests.helpers.pages import make_words
 
+pytestmark = pytest.mark.usefixtures("public_suffixes")
 WORDS = 200
 
 
@@ -165,37 +176,6 @@ def test_what_a_site_teaches(rule: str, site: Callable[[str], str], urls: list[s
     assert [*Crawl(site, *urls).prove()] == ([rule] if rule else [])
 
 
-def test_two_hosts_are_two_whatever_their_pages_say() -> None:
-    """A mirror would choose what stands for the pages that it did not copy."""
-    crawl = Crawl(by_end)
-    for url in make_twins("http://www.victim.com/", "http://evil.org/"):
-        crawl.fetch(url, canonical=url if "evil" in url else "")
-    assert crawl.learn() == {}
-
-
-def test_a_wall_in_the_middle_teaches_nothing() -> None:
-    """From page 20 on, all numbered pages show the login form."""
-    visits = count()
-
-    def site(url: str) -> str:
-        if "page=" in url and next(visits) > 20:
-            return "login"
-        return url
-
-    assert Crawl(site, *list_urls("", "?page=2", "?page=3", pages=100)).prove() == {}
-
-
-def test_a_cookie_that_a_parameter_sets_is_no_rule() -> None:
-    state = {"lang": "en"}
-
-    def site(url: str) -> str:
-        if "lang=" in url:
-            state["lang"] = url[-2:]
-        return f"{by_path(url)} {state['lang']}"
-
-    assert Crawl(site, *list_urls("", "?lang=de", "?lang=fr")).prove() == {}
-
-
 def test_later_pages_refute_a_rule() -> None:
     crawl = Crawl(by_path, *list_urls("", "?sid=#", pages=40))
     crawl.site = lambda url: url
@@ -238,3 +218,74 @@ def test_a_site_that_makes_up_parameters_takes_no_more_time() -> None:
     found = crawl.learn()
     assert len(found) == MOST_RULES
     assert SID in found
+
+
+def parse_rule(text: str) -> UrlRule:
+    host, kind, *args = text.split()
+    if kind == "drop-parameters":
+        return UrlRule(host, tuple(args))
+    return UrlRule(host, segments=tuple(args[1:]), place=int(args[0]))
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        *("", "x", "ftp://a.example/x", "mailto:a@b.example", "data:text/html,x", "http:///x"),
+        *("http://me@a.example/", "http://me:secret@a.example/", "http://a.example\\@b.example/"),
+        *("http://[::1/x", "http://a b.example/"),
+        *("http://a.example:x/", "http://a.example:123456/"),
+        *("http://a.example/" + "x" * MOST_CHARACTERS, "http://a.example/" + "/" * MOST_PARTS),
+        "http://a.example/?" + "&".join(f"p{number}=" for number in range(10_000)),
+        "http://" + "ü" * 100 + ".example/",
+    ],
+)
+def test_an_address_that_no_rule_may_judge(url: str) -> None:
+    assert parse_address(url) is None
+
+
+@pytest.mark.parametrize(
+    ("rule", "directory", "changed", "left"),
+    [
+        (
+            "drop-parameters sid",
+            "/d/*.html",
+            {"/d/x.html?sid=1&a=2": "/d/x.html?a=2"},
+            "/d/x?sid=1",
+        ),
+        ("drop-parameters sid", "/*", {"/x?sid=1": "/x"}, "/d/x?sid=1"),
+        ("drop-parameters sid", "/d/*", {"/d/x?sid=1": "/d/x"}, "/d/x.html?sid=1"),
+        ("drop-parameters p q", "/*", {"/x?p=1&q=2": "/x"}, "/x?p=1"),
+        ("drop-parameters print=1", "/*", {"/x?print=1": "/x"}, "/x?print=2"),
+        ("drop-segments 0 mirror", "/d/*", {"/mirror/d/x": "/d/x"}, "/d/mirror/x"),
+        ("drop-segments 2 page 1", "/tag/*/", {"/tag/a/page/1/": "/tag/a/"}, "/tag/page/1/a/"),
+        ("drop-segments 2 amp", "/d/*", {"/d/x/amp": "/d/x"}, "/d/x/amp/y"),
+    ],
+)
+def test_it_does_what_a_rule_does_where_that_is_proven(
+    tmp_path: Path, rule: str, directory: str, changed: dict[str, str], left: str
+) -> None:
+    path, proven = tmp_path / "rules.json", parse_rule(f"a.example {rule}")
+    path.write_text(json.dumps(list_discarder_rules([FoundRule(proven, (), [directory])])))
+    canonicalizer = UrlCanonicalizer([path])
+    for url, form in {**changed, left: left}.items():
+        assert canonicalizer.process_url(f"http://a.example{url}") == f"http://a.example{form}"
+    for url in changed:
+        assert canonicalizer.process_url(f"http://b.example{url}") == f"http://b.example{url}"
+
+
+def test_what_means_something_in_a_pattern_is_left_out() -> None:
+    rule = parse_rule("a.example drop-parameters a*")
+    assert list_discarder_rules([FoundRule(rule, (), ["/*"])]) == []
+
+
+def test_no_two_rules_remove_parts_of_one_path(tmp_path: Path) -> None:
+    """Parts are counted from the beginning: the second rule would take another one."""
+    path = tmp_path / "rules.json"
+    leading, inner = (
+        parse_rule(f"a.example {rule}") for rule in ("drop-segments 0 m", "drop-segments 2 p")
+    )
+    found = FoundRule(leading, (), ["/d/*/*"]), FoundRule(inner, (), ["/m/*/*"])
+    path.write_text(json.dumps(list_discarder_rules(found)))
+    process = UrlCanonicalizer([path]).process_url
+    assert process("http://a.example/m/d/p/x") == "http://a.example/d/p/x"
+    assert process("http://a.example/m/e/p/x") == "http://a.example/m/e/x"

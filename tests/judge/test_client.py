@@ -1,7 +1,6 @@
-"""The crawl's side of its judges: processes that hang, die, fill memory or stand still."""
+"""The crawl's side of its judges: processes that hang, die, fill memory or stand still, and end."""
 
 import asyncio
-import logging
 import os
 import signal
 import sys
@@ -22,13 +21,19 @@ from scrapy_simhash.judge.client import JudgeProcess, Judges, read_only
 from scrapy_simhash.judge.messages import EndWaits, Gone, Open, Said, Settled
 from scrapy_simhash.pages.facts import Fetched, Recipe
 from scrapy_simhash.pages.fingerprint import fingerprint_page
-from scrapy_simhash.stores.opening import open_store
+from tests.helpers.crawling import list_states
 from tests.helpers.hostile import TRIGGER
 from tests.helpers.judging import fetched
 from tests.helpers.pages import page
-from tests.helpers.processes import is_running, list_judges
+from tests.helpers.processes import (
+    ROOT,
+    is_running,
+    list_judges,
+    run_python,
+    start_python,
+    wait_until,
+)
 
-BAD = page(99, title=f"{TRIGGER}hang")
 MISBEHAVE = "tests.helpers.hostile.misbehave"
 # Time for a page that is read, and for one that fills its memory on a busy machine.
 PAGE_SECONDS, FILLING_SECONDS = 1.5, 60.0
@@ -84,13 +89,6 @@ def only_judge(judges: Judges) -> JudgeProcess:
     return judge
 
 
-def list_urls(store: Path) -> list[str]:
-    """List the documents of a store, which must be sound."""
-    with open_store(str(store)) as opened:
-        assert opened.check() == []
-        return [each.facts.url for each in opened.list_documents()]
-
-
 @pytest.mark.parametrize("count", [0, 1, 2])
 async def test_pages_are_judged(tmp_path: Path, count: int) -> None:
     async with judging(tmp_path, count) as judges:
@@ -99,12 +97,7 @@ async def test_pages_are_judged(tmp_path: Path, count: int) -> None:
         await asyncio.sleep(0.1)
         found = [ask(judges, f"c{n}", page(n, menu="Copy"), f"h{n}.example") for n in range(4)]
         assert (await outcomes(*found), len(list_judges())) == (["near_duplicate"] * 4, count)
-    assert (list_judges(), len(list_urls(tmp_path))) == (set(), 8)
-
-
-async def test_memory_is_for_one_process() -> None:
-    with pytest.raises(ValueError, match="for one process, but SIMHASH_PROCESSES = 2"):
-        make_open(Config(store="memory:", processes=2))
+    assert (list_judges(), len(list_states(tmp_path))) == (set(), 8)
 
 
 WAYS = dict.fromkeys(("crash", "leave"), "worker_died") | {"fail": "scope_failed"}
@@ -128,7 +121,7 @@ async def test_a_page_that_ends_its_judge_passes_and_no_other(
             await asyncio.sleep(0.1)
             copy = ask(judges, f"copy{place}", page(10 * place + 5, menu="Copy"))
             assert await outcomes(copy) == ["near_duplicate"]
-    list_urls(tmp_path)
+    list_states(tmp_path)
 
 
 async def test_pages_without_an_answer_are_asked_again(
@@ -145,7 +138,7 @@ async def test_pages_without_an_answer_are_asked_again(
     told = [text for text in caplog.messages if "may be kept twice" in text]
     begin = "The process that judges pages ended (signal 9; time "
     assert [text.startswith(begin) for text in told] == [True, True]  # not of the third one
-    list_urls(tmp_path)
+    list_states(tmp_path)
 
 
 async def until(holds: Callable[[], object]) -> None:
@@ -225,7 +218,7 @@ async def test_what_is_told_while_a_judge_is_being_started_is_not_lost(tmp_path:
         await until(lambda: judges.ends)
         judges.tell(Gone(fetched("0").identity))
         assert await outcomes(ask(judges, "1", page(1))) == ["new"]
-    assert list_urls(tmp_path) == ["http://site.example/1"]
+    assert [*list_states(tmp_path)] == ["/1"]
 
 
 async def test_judges_that_die_all_the_time_let_pages_pass_for_a_while(
@@ -245,35 +238,13 @@ async def test_judges_that_die_all_the_time_let_pages_pass_for_a_while(
         assert await outcomes(ask(judges, "2", page(2))) == ["new"]
 
 
-@pytest.mark.parametrize("count", [0, 1])
-async def test_what_keeps_a_judge_from_opening_a_store_is_told(tmp_path: Path, count: int) -> None:
-    (tmp_path / "data.mdb").write_bytes(b"no store at all" * 1_000)
-    with pytest.raises(StoreUnusableError, match="is not an LMDB file"):
-        async with judging(tmp_path, count):
-            pass
-    assert list_judges() == set()
-
-
-async def test_what_a_judge_logs_is_in_the_crawl_s_log(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    (tmp_path / "file").touch()
-    async with judging(tmp_path / "s") as judges:
-        await ask(judges, "0", page(0))
-        await asyncio.sleep(0.2)
-        (tmp_path / "s" / "data.mdb").unlink()
-        await ask(judges, "1", page(1))
-        await asyncio.sleep(0.3)
-    (record,) = [each for each in caplog.records if "cannot be written" in each.getMessage()]
-    assert (record.name, record.levelno) == ("scrapy_simhash.judge.judge", logging.WARNING)
-
-
 async def test_slow_sites_hold_up_no_other(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Eight pages that hang are asked about first; three of them are tried."""
+    hanging = page(99, title=f"{TRIGGER}hang")
     async with judging(tmp_path, seconds=0.7, scope=MISBEHAVE) as judges:
-        bad = [ask(judges, f"bad{n}", BAD, "slow.example") for n in range(8)]
+        bad = [ask(judges, f"bad{n}", hanging, "slow.example") for n in range(8)]
         good = [ask(judges, str(n), page(n)) for n in range(20)]
         assert await outcomes(*good) == ["new"] * 20
         assert await outcomes(*bad) == ["timed_out"] * 3 + ["slow_site"] * 5
@@ -291,7 +262,7 @@ async def test_pages_that_nobody_waits_for_are_not_asked_about(tmp_path: Path) -
         for each in given_up:
             each.cancel()
         assert await outcomes(first) == ["new"]
-    assert list_urls(tmp_path) == ["http://site.example/0"]
+    assert [*list_states(tmp_path)] == ["/0"]
 
 
 @pytest.mark.parametrize(
@@ -308,7 +279,21 @@ async def test_an_address_that_cannot_be_sent_costs_no_other_page(
         assert judges.ends == 0
 
 
+async def test_what_keeps_a_judge_from_opening_a_store_is_told(tmp_path: Path) -> None:
+    (tmp_path / "data.mdb").write_bytes(b"no store at all" * 1_000)
+    with pytest.raises(StoreUnusableError, match="is not an LMDB file"):
+        async with judging(tmp_path):
+            pass
+    assert list_judges() == set()
+
+
 async def test_settings_that_cannot_be_sent_are_refused(tmp_path: Path) -> None:
+    """Nor may several processes share what is in memory, nor a reader's package be missing."""
+    with pytest.raises(ValueError, match="for one process, but SIMHASH_PROCESSES = 2"):
+        make_open(Config(store="memory:", processes=2))
+    missing = Config(store="memory:", hand_over_text="no_package.read")
+    with pytest.raises(SettingError, match=r"HAND_OVER_TEXT: 'no_package.read' cannot be imported"):
+        make_open(missing)
     with pytest.raises(SettingError, match=r"SIMHASH_STORE: .*'\\udcff'"):
         make_open(Config(store=f"{tmp_path}/\udcff"))
     with pytest.raises(StoreError, match="UnicodeEncodeError"):
@@ -365,3 +350,35 @@ async def test_a_site_passes_after_three_time_outs_in_a_hundred_pages(
         judge._note_late("site.example")
         assert await outcomes(ask(judges, "late", page(50))) == ["slow_site"]
         assert await outcomes(ask(judges, "other", page(51), "other.example")) == ["new"]
+
+
+# The child watches as it would on the system that is named.
+PARENT = """
+import subprocess, sys
+child = f'''
+import os, sys, time
+sys.platform = "{sys.argv[1]}"
+from scrapy_simhash.judge.process import end_with
+end_with(os.getppid())
+print(os.getpid(), flush=True)
+time.sleep(3600)
+'''
+subprocess.run([sys.executable, "-c", child])
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+@pytest.mark.parametrize("system", ["linux", "other"])
+def test_a_judge_ends_with_a_killed_crawl(tmp_path: Path, system: str) -> None:
+    with start_python("-c", PARENT, system, cwd=tmp_path) as parent:
+        assert parent.stdout
+        child = int(parent.stdout.readline())
+        assert is_running(child)
+        parent.kill()
+        wait_until(lambda: not is_running(child))
+
+
+def test_a_judge_whose_crawl_ended_before_it_asked_ends_too() -> None:
+    script = "from scrapy_simhash.judge.process import end_with; end_with(-1); print('still here')"
+    done = run_python("-c", script, cwd=ROOT)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")

@@ -39,14 +39,6 @@ def test_hostile_text_is_one_line_of_ascii(tmp_path: Path, text: str) -> None:
     assert json.loads(octets) == {"url": text, text: 1}
 
 
-def test_log_is_appended_to_and_private(tmp_path: Path) -> None:
-    path = tmp_path / "new" / "folder" / "log.jsonl"
-    for crawl in ("first", "second"):
-        write(path, {"crawl": crawl})
-    assert read_lines(path) == [{"crawl": "first"}, {"crawl": "second"}]
-    assert path.stat().st_mode & 0o077 == 0
-
-
 TWO_WRITERS = """
 import sys, time
 from pathlib import Path

@@ -12,7 +12,7 @@ import pytest
 
 from scrapy_simhash.judge.client import PAGE_SECONDS
 from scrapy_simhash.judge.reading import PAGE_MEMORY_BYTES
-from tests.helpers.crawling import Crawl, crawl
+from tests.helpers.crawling import crawl
 from tests.helpers.hostilepages import HOSTILE, Hostile
 from tests.helpers.needing import slow_but
 from tests.helpers.pages import page
@@ -34,12 +34,6 @@ SETTINGS: dict[str, Any] = {
 
 def answer(hostile: Hostile) -> Answer:
     return Answer(hostile.make(), content_type=hostile.content_type, gzip=hostile.gzip)
-
-
-def outcome(verdict: str) -> str:
-    """Name what became of a page: `judged`, or the reason why not."""
-    status, _, reason = verdict.partition(" ")
-    return reason if status == "not_judged" else "judged"
 
 
 def peaks() -> dict[int, int]:
@@ -87,7 +81,11 @@ async def test_all_reach_the_spider_within_deadline_and_memory(
             ]
             done = await crawl(tmp_path, urls, **SETTINGS)
     assert sorted(done.paths) == sorted(answers | ordinary)
-    outcomes = {path[1:]: outcome(verdict) for path, verdict in done.verdicts.items()}
+    told = {path[1:]: verdict.partition(" ") for path, verdict in done.verdicts.items()}
+    outcomes = {
+        name: reason if status == "not_judged" else "judged"
+        for name, (status, _, reason) in told.items()
+    }
     # After three time-outs the pages of their site pass.
     expected = {name: {*HOSTILE[name].outcomes, "judged", "slow_site"} for name in names}
     assert {name: outcomes[name] for name in names if outcomes[name] not in expected[name]} == {}
@@ -101,12 +99,8 @@ async def test_all_reach_the_spider_within_deadline_and_memory(
     # No page was judged that had taken more than its time.
     judged = [each for each in done.decisions if each["status"] != "not_judged"]
     assert [each for each in judged if each["read_ms"] > 1_000 * PAGE_SECONDS + 1_000] == []
-    check_counts(done, outcomes)
-
-
-def check_counts(done: Crawl, outcomes: dict[str, str]) -> None:
-    """Check that every page without a judgement is counted by its reason."""
-    expected = Counter(reason for reason in outcomes.values() if reason != "judged")
+    # Every page without a judgement is counted by its reason.
+    reasons = Counter(reason for reason in outcomes.values() if reason != "judged")
     counts = done.counted.items()
     counted = {key[11:]: count for key, count in counts if key.startswith("not_judged/")}
-    assert (counted, done.counted["pages"]) == (expected, len(outcomes) - expected.total())
+    assert (counted, done.counted["pages"]) == (reasons, len(outcomes) - reasons.total())

@@ -1,13 +1,23 @@
-"""Which kept pages are asked for once more."""
+"""What a judge keeps in mind: pages to ask for once more, links of dropped pages, look-alikes."""
+
+from collections.abc import Iterable
+from typing import Any
 
 import pytest
 
+from scrapy_simhash.judge import alerts
 from scrapy_simhash.judge import refetches as module
+from scrapy_simhash.judge.alerts import LookAlikes
+from scrapy_simhash.judge.links import LinkTable
 from scrapy_simhash.judge.refetches import Refetches
 from scrapy_simhash.judging.matching import Doubt
 from scrapy_simhash.judging.rule import Page
 from scrapy_simhash.pages.facts import Facts
+from scrapy_simhash.pages.links import NO_LINKS, read_links
 from scrapy_simhash.pages.wording import Wording
+from tests.helpers.judging import new_decision
+from tests.helpers.pages import make_words
+from tests.helpers.records import compare_pages
 
 
 def test_what_one_answer_did_not_confirm_is_not_asked_for_again() -> None:
@@ -102,3 +112,108 @@ def test_a_check_fails_so_far_once_its_page_is_asked_for_again() -> None:
     assert refetches.find_checked(place) == (7, True)
     refetches.end(7)
     assert refetches.find_checked(place) == (0, False)
+
+
+A = "http://a.example"
+
+
+def measure(links: list[str], seen: list[str], *pages: str, group: str = "") -> float | None:
+    """Measure the links of the first of some pages after a page with others was kept."""
+    table = LinkTable()
+    table.add(read_links(seen, A), "")
+    table.add_url(f"{A}/came")
+    return table.measure_new(read_links(links, A), group, *pages)
+
+
+@pytest.mark.parametrize(
+    ("links", "share"),
+    [(["/1", "/2"], 0.0), (["/2", "/3", "/4", "/came"], 0.5), (["/4?sid=1"], 1.0), ([], None)],
+)
+def test_links_of_kept_pages_are_not_new(links: list[str], share: float | None) -> None:
+    assert measure(links, ["/1", "/2"], f"{A}/list") == share
+
+
+def test_what_another_callback_kept_is_new() -> None:
+    assert measure(["/1"], ["/1"], group="other") == 1.0
+    assert measure(["/came"], ["/1"], group="other") == 0.0
+    assert LinkTable().measure_new(NO_LINKS, "") is None
+
+
+def test_links_that_name_their_own_page_or_the_original_are_not_new() -> None:
+    """A login says where one wanted to go, and a print view leads back."""
+    back = ["/two", "/login?next=/two", "/in?back=http%3A%2F%2Fa.example%2Ftwo&x=1"]
+    assert measure(back, ["/one"], f"{A}/two", f"{A}/one") == 0.0
+    assert measure([*back, "/new"], ["/one"], f"{A}/two") == 0.25
+    assert measure(["/one"], ["/menu"], f"{A}/two", f"{A}/one") == 0.0
+    assert measure(back, ["/one"], f"{A}/login", f"{A}/one") == 1.0
+
+
+TEXT = " ".join(make_words(1)[:120])
+
+
+def find_parting(
+    title: str = "Tea", heading: str = "Tea", *, words: str = "41 left", more: str = ""
+) -> str:
+    """Return what parts a page from one that says nothing more."""
+
+    def make(number: int, title: str, heading: str, *texts: str) -> tuple[str, str]:
+        text = "".join(f"<p>{text}</p>" for text in texts)
+        html = f"<title>{title}</title><main><h1>{heading}</h1>{text}</main>"
+        return f"http://a.example/{number}", html
+
+    mine = make(1, title, heading, TEXT, words, more)
+    return compare_pages(mine, make(2, "Tea", "Tea", TEXT)).parted_by
+
+
+@pytest.mark.parametrize(
+    ("given", "parted_by"),
+    [
+        *(({}, "41 left"), ({"heading": ""}, "41 left"), ({"words": "a b c d e f"}, "a b c d")),
+        *(({"words": "x" * 99}, "x" * 80), ({"more": " ".join(make_words(2)[:60])}, "")),
+        *(({"title": "", "heading": ""}, ""), ({"heading": "Coffee"}, "")),
+    ],
+)
+def test_what_looks_alike_has_one_name_and_nearly_one_text(
+    given: dict[str, Any], parted_by: str
+) -> None:
+    assert find_parting(**given) == parted_by
+
+
+def count(parted: Iterable[str]) -> LookAlikes:
+    found = LookAlikes()
+    for number, words in enumerate(parted):
+        decision = new_decision(f"http://a.example/{number}", parted_by=words)
+        decision.nearest_url = "http://a.example/first"
+        found.add(decision)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("parted", "said"),
+    [
+        (["41"], "1 page that looks like another one but for '41': "),
+        (["red", "41", "7"], "3 pages that look like another one but for '41' (2), 'red' (1): "),
+        (
+            ["red", "ships on 3 may", "ships on 12 june", "seen 5 times"],
+            "4 pages that look like another one but for 'ships on 3 may' (2), 'red' (1) and other",
+        ),
+    ],
+)
+def test_what_parts_most_is_named(parted: list[str], said: str) -> None:
+    described = count(parted).describe()
+    assert described.startswith(said)
+    assert described.endswith(
+        f" scrapy simhash explain 'http://a.example/{0 if len(parted) == 1 else 1}' (like "
+        "'http://a.example/first'); SIMHASH_IGNORE leaves out what changes by itself"
+    )
+
+
+def test_a_crawl_of_many_kinds_is_counted_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(alerts, "_MOST_KINDS", 20)
+    found = count([f"word{chr(97 + n // 26)}{chr(97 + n % 26)}" for n in range(99)] + ["wordab"])
+    said = "100 pages that look like another one but for 'wordab' (2), 'wordaa' (1) and others: "
+    assert found.describe().startswith(said)
+    listed = found.list_kinds()
+    assert [each["pages"] for each in listed] == [2] + [1] * 9
+    where = {"url": "http://a.example/1", "like": "http://a.example/first", "why": ""}
+    assert listed[0] == {"pages": 2, "words": "wordab", **where}

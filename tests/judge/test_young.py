@@ -1,4 +1,4 @@
-"""Young pages: found like others, waited for within bounds, written or forgotten."""
+"""Young pages: found like others, waited for in bounds, written or forgotten; and who got what."""
 
 import random
 from collections.abc import Iterable, Iterator, Sequence
@@ -14,15 +14,15 @@ from hypothesis import strategies as st
 from scrapy_simhash.errors import StoreUnavailableError
 from scrapy_simhash.judge import judge as module
 from scrapy_simhash.judge import young as young_module
-from scrapy_simhash.judge.messages import Again, EndWaits, Gone, Settled, Status
+from scrapy_simhash.judge.messages import Again, EndWaits, Gone, Outcome, Settled, Status
 from scrapy_simhash.judge.young import Young
 from scrapy_simhash.judging.documents import Entry, Record, State
 from scrapy_simhash.judging.hosts import SAMPLE, draw_sample
-from scrapy_simhash.pages.facts import Facts
+from scrapy_simhash.pages.facts import EVERYONE, Facts, Reader
 from scrapy_simhash.stores.keys import describe_member, rank_by_keys, rows_of_site
 from scrapy_simhash.stores.keyvalues import SITES
-from scrapy_simhash.stores.opening import open_store
 from scrapy_simhash.stores.store import Store
+from tests.helpers.crawling import list_states
 from tests.helpers.judging import Judging, fetched, judging
 from tests.helpers.pages import make_page, make_words, page
 
@@ -42,12 +42,8 @@ def copies(text: int, count: int = 8) -> list[str]:
 def stored(where: Judging | Path) -> dict[str, str]:
     """Read the documents of a crawl, or of its store once it ended."""
     if isinstance(where, Path):
-        with open_store(str(where), readonly=True) as store:
-            return read(store)
-    return read(where.judge._store)
-
-
-def read(store: Store) -> dict[str, str]:
+        return {path[-1]: state for path, state in list_states(where).items()}
+    store = where.judge._store
     assert store.check() == []
     return {each.facts.url[-1]: each.state for each in store.list_documents()}
 
@@ -70,25 +66,20 @@ def test_a_copy_waits_until_its_original_is_ruled_out(crawl: Judging) -> None:
     assert crawl.decision(two).match_document == crawl.decision(one).document
 
 
-def test_a_copy_of_a_page_that_failed_takes_its_place(crawl: Judging) -> None:
-    one, two, three = (crawl.ask(str(n), html) for n, html in enumerate(copies(1, 3)))
-    crawl.settle(one, "failed")
-    assert (crawl.find(two), crawl.find(three)) == ("new", "waits")
-    crawl.settle(two)
-    assert crawl.find(three) == "near_duplicate drop"
-    crawl.write()
-    assert stored(crawl) == {"1": "done", "2": "duplicate"}
-
-
-def test_waits_have_an_end(crawl: Judging, monkeypatch: pytest.MonkeyPatch) -> None:
-    first, *others = copies(1, 5)
-    crawl.ask("0", first)
-    waiting = [crawl.ask(str(n), html) for n, html in enumerate(others, 1)]
+@pytest.mark.parametrize("closes", [False, True])
+def test_waits_have_an_end(
+    crawl: Judging, monkeypatch: pytest.MonkeyPatch, *, closes: bool
+) -> None:
+    """After a time, or when the spider closes."""
+    _, *waiting = [crawl.ask(str(n), html) for n, html in enumerate(copies(1, 5))]
     assert [crawl.find(each) for each in waiting] == ["waits"] * 4
     assert 0 < (crawl.judge.tick() or 0) <= module.WAIT_SECONDS
-    monkeypatch.setattr(module, "WAIT_SECONDS", 0.0)
+    if closes:
+        crawl.judge.take(EndWaits())
+        waiting.append(crawl.ask("5", page(1, menu="Last")))
+    monkeypatch.setattr(module, "WAIT_SECONDS", 60.0 if closes else 0.0)
     crawl.judge.tick()
-    assert [crawl.find(each) for each in waiting] == [KEPT] * 4
+    assert {crawl.find(each) for each in waiting} == {KEPT}
 
 
 def test_after_waits_in_vain_nobody_waits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -121,39 +112,6 @@ def test_a_page_of_which_nobody_will_hear_is_no_original(crawl: Judging) -> None
     assert stored(crawl) == {"1": "done"}
 
 
-def test_waits_end_when_the_spider_closes(crawl: Judging) -> None:
-    crawl.ask("0", page(1))
-    waiting = crawl.ask("1", page(1, menu="Other"))
-    assert crawl.find(waiting) == "waits"
-    crawl.judge.take(EndWaits())
-    assert crawl.find(waiting) == KEPT
-    assert crawl.find(crawl.ask("2", page(1, menu="Third"))) == KEPT
-
-
-def test_flagged_copies_are_written_and_are_no_originals(crawl: Judging) -> None:
-    one = crawl.ask("0", page(1))
-    crawl.ask("1", page(1, menu="Other"), "flag")
-    two = crawl.ask("2", page(2))
-    crawl.ask("3", page(2, menu="Other"), "flag")
-    crawl.settle(one)
-    crawl.settle(two, "failed")
-    assert stored(crawl) == {"0": "done", "1": "duplicate", "3": "duplicate"}
-    assert crawl.deliver("4", page(2, menu="Third")) == "new"
-
-
-def test_unwanted_pages_count_and_are_written_at_the_end(tmp_path: Path) -> None:
-    with judging(tmp_path) as crawl:
-        one, two = crawl.ask("0", page(1)), crawl.ask("1", page(2))
-        for number in (one, two):
-            crawl.settle(number, "unwanted")
-        assert crawl.find(crawl.ask("2", page(1, menu="Other"))) == "near_duplicate drop"
-        assert stored(crawl) == {}
-        crawl.settle(two, "failed")
-        assert crawl.find(crawl.ask("3", page(2, menu="Other"))) == "new"
-        crawl.settle(one, write=False)
-    assert stored(tmp_path) == {"0": "done", "2": "duplicate"}
-
-
 def test_unknown_numbers_are_ignored(crawl: Judging) -> None:
     for number, outcome in ((7, "done"), (8, "failed"), (9, "unwanted")):
         crawl.judge.take(Settled(number, outcome))  # type: ignore[arg-type]
@@ -170,43 +128,6 @@ def test_the_oldest_is_forgotten(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         assert crawl.find(crawl.ask("y", page(3, menu="Other"))) == "waits"
         crawl.settle(numbers[0])
     assert stored(tmp_path) == {}
-
-
-def test_young_pages_are_in_the_sample_of_their_host(crawl: Judging) -> None:
-    """A host is known from six pages on, whether they are written or not."""
-    for number in range(7):
-        crawl.ask(str(number), page(number))
-    assert crawl.decision(crawl.ask("copy", page(6, menu="Other"), "flag")).site_known
-
-
-def test_a_page_that_is_asked_for_twice_is_a_revisit(crawl: Judging) -> None:
-    one = crawl.ask("0", page(1))
-    again = crawl.ask("0", page(1))
-    assert crawl.find(again) == "revisit unchanged"
-    assert crawl.find(crawl.ask("0", page(2))) == "revisit changed"
-    for number in (one, again):
-        crawl.settle(number)
-    assert stored(crawl) == {"0": "done"}
-
-
-def test_a_store_that_cannot_be_written(
-    crawl: Judging, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    """What came through counts all the same, is told once, and is written when that is possible."""
-    with monkeypatch.context() as patch:
-        one = crawl.ask("0", page(1))
-        patch.setattr(Store, "write", refuse)
-        crawl.settle(one)
-        assert crawl.find(crawl.ask("1", page(1, menu="Other"))) == "near_duplicate drop"
-        crawl.write()
-        assert [text for text in caplog.messages if "the disk is full" in text] == [
-            "The store cannot be written, and is tried again later: the disk is full"
-        ]
-        # Numbers of documents are to be taken by then, too: those pages come through.
-        crawl.judge._numbers.clear()
-        assert crawl.find(crawl.ask("2", page(2))) == "not_judged store_unavailable"
-    crawl.write()
-    assert stored(crawl) == {"0": "done", "1": "duplicate"}
 
 
 def test_a_full_group_is_written_at_once(crawl: Judging, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -394,3 +315,34 @@ def test_near_pages_are_found_as_by_comparing_each(
         young.pop(number)
     assert not young._found
     assert len(young._places) == young_module.MOST_YOUNG + 1
+
+
+LINKS = [f"http://site.example/item{number}" for number in range(20)]
+LISTS, ITEMS = Reader("spider", "parse_list"), Reader("spider", "parse_item")
+
+
+@pytest.mark.parametrize(("outcome", "links"), [("failed", 20), ("done", 0), ("unwanted", 0)])
+def test_links_of_pages_whose_callbacks_failed_are_not_followed(
+    tmp_path: Path, outcome: Outcome, links: int
+) -> None:
+    with judging(tmp_path) as crawl:
+        crawl.settle(crawl.ask("list", page(9, links=LINKS)), outcome)
+        crawl.deliver("original", page(1))
+        copy = crawl.ask("copy", page(1, links=LINKS, menu="x"))
+        assert (crawl.find(copy), len(crawl.close().left)) == ("near_duplicate drop", links)
+
+
+@pytest.mark.parametrize("same", [True, False])
+def test_what_one_callback_got_of_an_import_no_other_got(tmp_path: Path, *, same: bool) -> None:
+    with judging(tmp_path, crawl="import", incremental=True) as crawl:
+        crawl.deliver("one", page(1), reader=EVERYONE, identity=b"import")
+    with judging(tmp_path) as crawl:
+        if same:
+            found = crawl.deliver("one", page(1), reader=LISTS, imported=b"import")
+            assert found == "revisit unchanged"
+        else:
+            found = crawl.deliver("copy", page(1, menu="x"), reader=LISTS)
+            assert found == "near_duplicate first_copy pass"
+        other = crawl.deliver("other", page(1, menu="y"), reader=ITEMS)
+        assert other == "near_duplicate first_copy pass"
+        assert crawl.deliver("more", page(1, menu="z"), reader=LISTS) == "near_duplicate drop"

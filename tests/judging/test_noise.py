@@ -8,16 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from scrapy_simhash.judging.noise import (
-    Change,
-    Noise,
-    Slot,
-    Slots,
-    clean_both,
-    folder_of,
-    join,
-    learn,
-)
+from scrapy_simhash.judging.noise import Change, Noise, Slot, Slots, clean_both, join, learn
 from scrapy_simhash.judging.rule import Page
 from scrapy_simhash.pages.facts import Facts
 from scrapy_simhash.pages.wording import Wording
@@ -223,16 +214,6 @@ def test_a_number_in_brackets_that_comes_or_goes_has_changed(again: str, changes
     assert (len(same), len(changed)) == (1 - changes, changes)
 
 
-def test_an_answer_of_another_page_teaches_nothing() -> None:
-    assert learn(make(*TEXT), make("too many requests", "slow down please")) == []
-
-
-def test_noise_is_at_most_half_of_a_page() -> None:
-    changes = learn(make(*TEXT, "seen 12 times now"), make(*TEXT, "seen 13 times now"))
-    slots = Slots([each._replace(most=40) for each in changes])
-    assert not slots.mark(make("seen " + "a b c d " * 6 + "times now")).any()
-
-
 def changed(before: str = "seen 12 times here", after: str = "seen 13 times here") -> list[Change]:
     return learn(make(*TEXT, before), make(*TEXT, after))
 
@@ -300,10 +281,6 @@ def test_what_is_chosen_is_remembered_up_to_a_bound() -> None:
     for number in range(600):
         noise.choose((f"http://a.example/{'x' * number}/1",), 60)
     assert len(noise._slots) + len(noise._views) < 300
-
-
-def test_folders_mask_digits() -> None:
-    assert folder_of("http://a.example/p/12/x") == folder_of("http://a.example/p/7/y?z=1") == "p/0"
 
 
 @given(st.lists(BLOCK, min_size=1, max_size=8), st.lists(BLOCK, min_size=1, max_size=8))

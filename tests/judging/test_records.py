@@ -1,27 +1,18 @@
-"""Records are kept whatever their template, copies are found whatever differs in them."""
+"""Records are kept whatever their template, copies are found; and pages that were made to harm."""
 
 import json
 import random
 import re
 import unicodedata
+from unittest.mock import Mock
 
 import pytest
 
-from scrapy_simhash.judging.documents import Verdict
-from scrapy_simhash.judging.rule import UNKNOWN
+from scrapy_simhash.judging import matching
+from scrapy_simhash.judging.rule import UNKNOWN, find_names_apart
 from tests.helpers.needing import slow_but
-from tests.helpers.pages import make_words
-from tests.helpers.records import HOST, SHAPES, judge_pages, make_article, make_record, shuffle
-
-
-def list_dropped(verdicts: dict[str, Verdict]) -> list[str]:
-    return [path for path, verdict in verdicts.items() if verdict.status == "near_duplicate"]
-
-
-def explain(verdicts: dict[str, Verdict], path: str) -> str:
-    match = verdicts[path].match or verdicts[path].nearest
-    return " ".join(match.tests) if match else ""
-
+from tests.helpers.pages import lay_out, make_words
+from tests.helpers.records import HOST, SHAPES, list_dropped, make_article, make_record, shuffle
 
 ARTICLES = [(f"/article/{number}", make_article(number)) for number in range(10)]
 
@@ -41,17 +32,7 @@ def test_records_of_a_template(
     """A hostile review's B and C: up to 59 of 60 were lost."""
     records = {make_record(number, shape, own, template, title): number for number in range(24)}
     pages = [(address.format(4_000 + number), html) for html, number in records.items()]
-    verdicts = judge_pages(shuffle([*pages, *ARTICLES], own))
-    assert list_dropped(verdicts) == []
-
-
-def test_a_copy_at_another_address() -> None:
-    verdicts = judge_pages([*ARTICLES, ("/article/7-copy", ARTICLES[7][1])])
-    assert list_dropped(verdicts) == ["/article/7-copy"]
-    match = verdicts["/article/7-copy"].match
-    assert match
-    assert match.url == f"{HOST}/article/7"
-    assert match.own_words == match.match_own_words == ()
+    assert list_dropped(shuffle([*pages, *ARTICLES], own)) == []
 
 
 @pytest.mark.parametrize(
@@ -89,20 +70,17 @@ def test_records_that_have_no_word_of_their_own(one: str, other: str) -> None:
         for n, beside in enumerate([one, other] * 10, 20)
     ]
     two = [(f"/item/{n}", make_article(7, beside=beside)) for n, beside in ((7, one), (8, other))]
-    assert list_dropped(judge_pages([*others, *two])) == []
-    assert list_dropped(judge_pages(two)) == []
+    assert list_dropped([*others, *two]) == []
+    assert list_dropped(two) == []
 
 
-SENTENCES = (
-    "<p>Each tablet holds {} mg",
-    "<p>Its number is 97831614841{}",
-    "<p>They wrote {} tickets",
-    "<p>Call 030 12 {}",
-    "<p>The score is {}:1",
+@pytest.mark.parametrize(
+    "sentence",
+    [
+        *("<p>Each tablet holds {} mg", "<p>Its number is 97831614841{}", "<p>Call 030 12 {}"),
+        *("<p>They wrote {} tickets", "<p>The score is {}:1"),
+    ],
 )
-
-
-@pytest.mark.parametrize("sentence", SENTENCES)
 @pytest.mark.parametrize(
     "address",
     [
@@ -116,7 +94,7 @@ def test_one_number_tells_numbered_addresses_apart(sentence: str, address: str) 
         (address.format(7_000 + number), make_article(number % 10, beside=sentence.format(number)))
         for number in range(11, 29)
     ]
-    assert list_dropped(judge_pages(pages)) == []
+    assert list_dropped(pages) == []
 
 
 @pytest.mark.parametrize("site", [ARTICLES[:7], []])
@@ -133,15 +111,7 @@ def test_two_canonical_addresses_are_two_pages(site: list[tuple[str, str]]) -> N
             ("/two", make_article(7, head=heads[1])),
             ("/three", make_article(7, head=heads[1], beside=f"<p>{' '.join(make_words(9, 20))}")),
         ]
-        assert list_dropped(judge_pages([*site, *pages])) == dropped
-
-
-def test_much_that_only_the_later_page_has_is_no_advertisement() -> None:
-    """A list with twenty products more: the longer one is kept, the shorter one may be dropped."""
-    shorter = ("/list", make_article(7))
-    longer = ("/list-of-all", make_article(7, beside=f"<p>{' '.join(make_words(9, 120))}"))
-    assert list_dropped(judge_pages([*ARTICLES[:7], shorter, longer])) == []
-    assert list_dropped(judge_pages([*ARTICLES[:7], longer, shorter])) == ["/list"]
+        assert list_dropped([*site, *pages]) == dropped
 
 
 def test_releases_of_a_manual() -> None:
@@ -149,11 +119,11 @@ def test_releases_of_a_manual() -> None:
     days = {"1.0": "<td>Thu Aug", "2.0": "<td>Tue Apr"}
     added = [("2.0", number) for number in range(20, 30)]
     numbered = [(release, number) for release in days for number in range(10)]
-    verdicts = judge_pages([
+    pages = [
         (f"/{release}/article-{number}.html", make_article(number, beside=days[release]))
         for release, number in [*added, *numbered]
-    ])  # fmt: skip
-    assert list_dropped(verdicts) == [f"/2.0/article-{number}.html" for number in range(10)]
+    ]
+    assert list_dropped(pages) == [f"/2.0/article-{number}.html" for number in range(10)]
 
 
 # Two pages or three of a known site, of which none is a copy.
@@ -218,7 +188,7 @@ SIBLINGS: dict[str, list[tuple[str, str]]] = {
 @pytest.mark.parametrize("siblings", SIBLINGS)
 def test_siblings_are_kept(siblings: str) -> None:
     pages = [*ARTICLES[:7], *ARTICLES[8:], *SIBLINGS[siblings]]
-    assert list_dropped(judge_pages(pages)) == []
+    assert list_dropped(pages) == []
 
 
 def test_variants_in_the_words_of_all_products() -> None:
@@ -232,20 +202,7 @@ def test_variants_in_the_words_of_all_products() -> None:
             *((f"/{each}", f"<p>Colour: {each}. Article {number}{len(each)}.") for each in colours),
         )
     ]
-    assert list_dropped(judge_pages(pages)) == []
-
-
-def test_a_site_that_is_known_from_copies_of_few_pages() -> None:
-    """All of their text is template, but another page has hardly any of it."""
-    pages = []
-    for number in range(4):
-        article = make_article(number).partition("</nav>")[2]
-        for copy in range(8):
-            menu = "".join(f"<li>Entry {entry} of {copy}" for entry in range(5))
-            pages.append((f"/{number}/{copy}/", f"<nav><ul>{menu}</ul></nav>{article}"))
-    verdicts = judge_pages(pages)
-    matched = {path: verdict.match.url for path, verdict in verdicts.items() if verdict.match}
-    assert {path: url for path, url in matched.items() if f"{HOST}{path[:3]}" not in f"{url}"} == {}
+    assert list_dropped(pages) == []
 
 
 def test_an_address_with_a_long_number_takes_no_time() -> None:
@@ -262,32 +219,21 @@ def test_copies_with_invisible_characters(invisible: str) -> None:
         for number, (_, html) in enumerate(ARTICLES)
     }
     assert all(invisible in html for html in copies.values())
-    assert list_dropped(judge_pages([*ARTICLES, *copies.items()])) == [*copies]
+    assert list_dropped([*ARTICLES, *copies.items()]) == [*copies]
 
 
 LETTERS: dict[str, list[str]] = {}
 for letter in filter(str.isalpha, map(chr, range(0x20000))):
     LETTERS.setdefault(unicodedata.name(letter, "NONE").split()[0], []).append(letter)
-SCRIPTS = (
-    *("LATIN", "GREEK", "CYRILLIC", "ARMENIAN", "GEORGIAN", "HEBREW", "ARABIC", "SYRIAC", "THAANA"),
-    *("NKO", "DEVANAGARI", "BENGALI", "GURMUKHI", "GUJARATI", "ORIYA", "TAMIL", "TELUGU"),
-    *("KANNADA", "MALAYALAM", "SINHALA", "THAI", "LAO", "TIBETAN", "MYANMAR", "KHMER", "MONGOLIAN"),
-    *(
-        "HANGUL",
-        "HIRAGANA",
-        "KATAKANA",
-        "BOPOMOFO",
-        "CJK",
-        "YI",
-        "ETHIOPIC",
-        "CHEROKEE",
-        "TIFINAGH",
-    ),
-    *("CANADIAN", "VAI", "BALINESE", "JAVANESE", "DESERET"),
-)
+SCRIPTS = """
+LATIN GREEK CYRILLIC ARMENIAN GEORGIAN HEBREW ARABIC SYRIAC THAANA NKO DEVANAGARI BENGALI GURMUKHI
+GUJARATI ORIYA TAMIL TELUGU KANNADA MALAYALAM SINHALA THAI LAO TIBETAN MYANMAR KHMER MONGOLIAN
+HANGUL HIRAGANA KATAKANA BOPOMOFO CJK YI ETHIOPIC CHEROKEE TIFINAGH CANADIAN VAI BALINESE JAVANESE
+DESERET
+"""
 
 
-@pytest.mark.parametrize("script", SCRIPTS)
+@pytest.mark.parametrize("script", SCRIPTS.split())
 def test_text_in_40_scripts(script: str) -> None:
     """A copy is found, another record is kept."""
     letters = LETTERS[script][:2_000]
@@ -307,15 +253,7 @@ def test_text_in_40_scripts(script: str) -> None:
         own = [word for seed in (number, number + 50) for word in write(200 + seed, 6)]
         pages[f"/record-{number}"] = lay_out([*template[:50], *own, *template[50:]])
     pages["/7-copy"] = lay_out(write(7, 120))
-    assert list_dropped(judge_pages([*pages.items()])) == ["/7-copy"]
-
-
-def test_a_page_that_is_the_beginning_of_another() -> None:
-    _, whole = ARTICLES[7]
-    pages = [("/whole", whole), ("/beginning", whole[: len(whole) // 2])]
-    for order in (pages, pages[::-1]):
-        for others in ([], ARTICLES[:7]):
-            assert list_dropped(judge_pages([*others, *order])) == []
+    assert list_dropped([*pages.items()]) == ["/7-copy"]
 
 
 def test_pictures_with_other_texts() -> None:
@@ -327,30 +265,7 @@ def test_pictures_with_other_texts() -> None:
         )))
         for number in range(12)
     ]  # fmt: skip
-    verdicts = judge_pages([*ARTICLES, *pages])
-    assert list_dropped(verdicts) == []
-
-
-@pytest.mark.parametrize(
-    "carrier",
-    [
-        '<input type="text" value="{}">',
-        "<textarea>{}</textarea>",
-        "<select><option>Any</option><option selected>{}</option></select>",
-        '<img src="i.png" alt="{}">',
-        '<a href="mailto:{}@x.example">mail</a>',
-        '<a href="tel:{}">call</a>',
-        '<a href="/files/{}.pdf">Download</a>',
-        '<meter value="{}"></meter>',
-    ],
-)
-def test_what_is_seen_beside_the_text(carrier: str) -> None:
-    """A hostile review's D."""
-    pages = [
-        (f"/r/{number}", make_article(7, title="Record", beside=carrier.format(f"{number}731")))
-        for number in range(8)
-    ]
-    assert list_dropped(judge_pages([*ARTICLES, *pages])) == []
+    assert list_dropped([*ARTICLES, *pages]) == []
 
 
 def canonical(path: str) -> str:
@@ -382,8 +297,8 @@ def test_a_declared_copy_may_have_more_of_its_own() -> None:
             (1, [*heads], ["", "", ""]),
         )
     )
-    assert list_dropped(judge_pages([*ARTICLES[:7], *originals, *copies])) == [*heads]
-    assert list_dropped(judge_pages([*ARTICLES[:7], *originals, *undeclared])) == ["/nine"]
+    assert list_dropped([*ARTICLES[:7], *originals, *copies]) == [*heads]
+    assert list_dropped([*ARTICLES[:7], *originals, *undeclared]) == ["/nine"]
 
 
 def test_variants_that_declare_their_product_are_kept() -> None:
@@ -399,24 +314,8 @@ def test_variants_that_declare_their_product_are_kept() -> None:
         )
         for colour, number, price in values
     ]
-    assert list_dropped(judge_pages([*ARTICLES[:7], *pages])) == []
-    assert list_dropped(judge_pages(pages)) == []
-
-
-@pytest.mark.parametrize("articles", [ARTICLES, ARTICLES[7:8]])
-@pytest.mark.parametrize(
-    "head", [canonical("/all"), f'<meta property="og:url" content="{HOST}/all">']
-)
-def test_what_all_declare_is_no_reason_to_look_at_words(
-    head: str, articles: list[tuple[str, str]]
-) -> None:
-    """A page with a hundred words more in its middle is another one, whatever all declare."""
-    more = make_article(7).replace("</p>", f"</p><p>{' '.join(make_words(70, 128))}</p>", 1)
-    pages = [
-        (path, html.replace("<body>", head + "<body>"))
-        for path, html in [*articles, ("/longer", more)]
-    ]
-    assert list_dropped(judge_pages(pages)) == []
+    assert list_dropped([*ARTICLES[:7], *pages]) == []
+    assert list_dropped(pages) == []
 
 
 def test_a_declared_copy_with_other_numbers() -> None:
@@ -427,7 +326,7 @@ def test_a_declared_copy_with_other_numbers() -> None:
             ("/article/7", make_article(7, beside="<p>Pay to 9911 55 20 77 today", head=view)),
             ("/victim", make_article(7, beside=f"<p>Pay to {account} today")),
         ]
-        assert list_dropped(judge_pages([*ARTICLES[:7], *pages])) == dropped
+        assert list_dropped([*ARTICLES[:7], *pages]) == dropped
 
 
 def test_a_variant_that_declares_its_product_and_a_print_view_with_other_numbers() -> None:
@@ -438,18 +337,11 @@ def test_a_variant_that_declares_its_product_and_a_print_view_with_other_numbers
         for own in ((4711, 15, 300, 8812), (4712, 19, 450, 8813))
     )
     pages = [*ARTICLES[:7], ("/article/7", product), ("/article/7?size=2", size)]
-    assert list_dropped(judge_pages(pages)) == []
+    assert list_dropped(pages) == []
     printed = make_article(7, head=canonical("/article/7"))
     printed = printed.replace("</footer>", "<p>Made on 12 5 2026 at 10 33 17</footer>")
     pages = [*ARTICLES[:8], ("/print?id=7", printed)]
-    assert list_dropped(judge_pages(pages)) == ["/print?id=7"]
-
-
-def test_a_declared_copy_without_the_top_of_the_page() -> None:
-    """There another element is its heading."""
-    view = make_article(7, head=canonical("/article/7"))
-    view = re.sub("<h1>.*?</h1>", "<h2>Printed from the site</h2>", view)
-    assert list_dropped(judge_pages([ARTICLES[7], ("/print", view)])) == ["/print"]
+    assert list_dropped(pages) == ["/print?id=7"]
 
 
 def test_a_view_of_a_page_with_much_beside_its_text() -> None:
@@ -458,16 +350,8 @@ def test_a_view_of_a_page_with_much_beside_its_text() -> None:
     head, ago = canonical("/article/7/index.html"), "<p>Written seven years ago"
     view = make_article(7, beside=ago, head=head)
     pages = [("/article/7/", page), ("/article/7/amp/", view)]
-    assert list_dropped(judge_pages(pages)) == ["/article/7/amp/"]
-    assert list_dropped(judge_pages([*ARTICLES[:7], *pages])) == ["/article/7/amp/"]
-
-
-def test_a_view_that_leaves_out_a_word_of_its_address() -> None:
-    """Both addresses have the word: it does not make them two."""
-    views = [(f"/{number}-lamps/amp/", make_article(number)) for number in range(7)]
-    page = ("/lamps-of-glass/", make_article(8, beside="<p>Filed under lamps"))
-    pages = [*views, page, ("/lamps-of-glass/amp/", make_article(8))]
-    assert list_dropped(judge_pages(pages)) == ["/lamps-of-glass/amp/"]
+    assert list_dropped(pages) == ["/article/7/amp/"]
+    assert list_dropped([*ARTICLES[:7], *pages]) == ["/article/7/amp/"]
 
 
 @pytest.mark.parametrize(("slash", "dropped"), [("/", ["/shelf/tea", "/shelf/sea"]), ("", [])])
@@ -478,7 +362,7 @@ def test_pages_that_write_out_where_they_are(slash: str, dropped: list[str]) -> 
         (path, make_article(7, beside=f"<p>There is nothing at {slash}{path[1:]} on this shelf"))
         for path in paths
     ]
-    assert list_dropped(judge_pages(pages)) == dropped
+    assert list_dropped(pages) == dropped
 
 
 def make_offer(number: int, chapter: int = 0) -> str:
@@ -495,18 +379,18 @@ def test_records_in_folders_of_a_host_that_is_not_known(form: str) -> None:
     """Nothing tells yet whether their last name is that of a page, or of a kind of page."""
     names = ["cafa", "ba", "lagriemer", "65f0a1c", "gobrieply", "red-kettle-15", "t7"]
     pages = [(form.format(name), make_offer(n)) for n, name in enumerate(names)]
-    assert list_dropped(judge_pages(pages)) == []
+    assert list_dropped(pages) == []
     # Some records may have another page only: /jobs/ba/apply.
     pages[1::2] = [(f"{path}-2", html) for path, html in pages[1::2]]
-    assert list_dropped(judge_pages(pages)) == []
+    assert list_dropped(pages) == []
 
 
 def test_releases_on_a_host_that_is_known_by_six_pages() -> None:
     """Until then a folder may be what tells two records apart, whatever their last names are."""
     first, *rest = [(f"/1.{n}/intro.html", make_offer(n)) for n in range(3)]
     others = [(f"/1.0/page{n}.html", make_article(n)) for n in range(7)]
-    assert list_dropped(judge_pages([first, others[0], *rest])) == []
-    assert list_dropped(judge_pages([first, *others, *rest])) == [path for path, _ in rest]
+    assert list_dropped([first, others[0], *rest]) == []
+    assert list_dropped([first, *others, *rest]) == [path for path, _ in rest]
 
 
 def test_pages_of_a_list_that_declare_its_first() -> None:
@@ -523,16 +407,7 @@ def test_pages_of_a_list_that_declare_its_first() -> None:
             for place in range(10)
         )
         pages.append((f"/list?page={number}", f"{top}</h1>{items}"))
-    assert list_dropped(judge_pages(pages)) == []
-
-
-def test_what_all_pages_declare_proves_nothing() -> None:
-    head = canonical("/job/0") + "<body>"
-    pages = [
-        (f"/job/{number}", make_record(number, "prose", 40, 200, "Job").replace("<body>", head))
-        for number in range(30)
-    ]
-    assert list_dropped(judge_pages(pages)) == []
+    assert list_dropped(pages) == []
 
 
 @pytest.mark.parametrize(
@@ -540,13 +415,16 @@ def test_what_all_pages_declare_proves_nothing() -> None:
 )
 def test_a_release_with_new_paragraphs_beyond_the_words_that_are_kept(other: str) -> None:
     words = make_words(1, 17_500)
-    old = "".join(f"<p>{' '.join(words[at : at + 50])}." for at in range(0, 17_500, 50))
     new = "".join(f"<p>{' '.join(make_words(seed, 60))}." for seed in range(2, 12))
     name = "<title>Reference</title><h1>Reference</h1>"
-    pages = [*ARTICLES, ("/1.0/reference.html", name + old), (other, name + old + new)]
-    assert list_dropped(judge_pages(pages)) == []
-    pages[-1] = other, name + old
-    assert list_dropped(judge_pages(pages)) == [other]
+    pages = [
+        *ARTICLES,
+        ("/1.0/reference.html", name + lay_out(words)),
+        (other, name + lay_out(words) + new),
+    ]
+    assert list_dropped(pages) == []
+    pages[-1] = other, name + lay_out(words)
+    assert list_dropped(pages) == [other]
 
 
 @pytest.mark.parametrize("words", [100, 600, 1_500])
@@ -562,5 +440,58 @@ def test_records_in_json_beside_a_long_header_and_footer(words: int) -> None:
         )
 
     pages = [(f"/p/{make_words(900 + n, 2)[0]}-{n}", show(n)) for n in range(20)]
-    assert list_dropped(judge_pages(pages)) == []
-    assert list_dropped(judge_pages([*pages[7:8], ("/p/copy", show(7))])) == ["/p/copy"]
+    assert list_dropped(pages) == []
+    assert list_dropped([*pages[7:8], ("/p/copy", show(7))]) == ["/p/copy"]
+
+
+HTML = "<!DOCTYPE html><title>{}</title><body><h1>{}</h1><p>{}</p></body>"
+
+
+def test_one_word_very_often() -> None:
+    """It is too short for a simhash, however long it is."""
+    pages = [("/a", 100_000), ("/b", 100_000), ("/c", 99_999)]
+    made = [(path, HTML.format("One", "One", "one " * times)) for path, times in pages]
+    assert list_dropped(made) == ["/b"]
+
+
+@pytest.mark.slow
+def test_a_million_words() -> None:
+    """Beyond the words that are kept, one that differs makes another page."""
+    words = [f"w{number}" for number in range(1_000_000)]
+    texts = " ".join(words), " ".join([*words[:-9], "other", *words[-8:]])
+    pages = [("/a", texts[0]), ("/b", texts[0]), ("/c", texts[1])]
+    made = [(path, HTML.format("Many", "Many", text)) for path, text in pages]
+    assert list_dropped(made) == ["/b"]
+
+
+@pytest.mark.parametrize("own", ["", "numbers", "words"])
+def test_a_template_and_nothing_else(own: str) -> None:
+    """Equal pages are one; a number or a word that is a record's own makes two."""
+    template = " ".join(make_words(1, 400))
+    pages = []
+    for number in range(30):
+        values = {"numbers": f"{7 * number} {number}", "words": make_words(number, 1)[0]}
+        value = values.get(own, "")
+        pages.append((f"/{number}", HTML.format("Shop", "Item", f"{template}</p><p>{value}")))
+    assert len(list_dropped(pages)) == (29 if not own else 0)
+
+
+def test_pages_that_quote_a_victim_only_keep_its_copies() -> None:
+    """What they dissolve are keys: a copy may be kept, but no page is lost."""
+    victim = make_article(1)
+    quoted = victim.partition("<h1>")[2].partition("<footer>")[0]
+    quote = f"<blockquote>{quoted}</blockquote>"
+    flood = [(f"/quote/{n}", make_article(100 + n, beside=quote)) for n in range(40)]
+    assert list_dropped([("/victim", victim), *flood, ("/other", make_article(2))]) == []
+    assert list_dropped([*flood, ("/victim", victim)]) == []
+
+
+def test_one_text_under_many_titles_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    compared = Mock(wraps=find_names_apart)
+    monkeypatch.setattr(matching, "find_names_apart", compared)
+    text = " ".join(make_words(1, 300))
+    names = make_words(2, 900)
+    titles = map(" ".join, zip(*[iter(names)] * 3, strict=True))
+    pages = [(f"/{n}", HTML.format(name, name, text)) for n, name in enumerate(titles)]
+    assert list_dropped(pages) == []
+    assert 0 < compared.call_count < 8 * len(pages)

@@ -1,6 +1,7 @@
-"""Pages with too little text for a simhash: dropped only for pages that are the same in all."""
+"""Pages with little text: dropped only for pages that are the same in all, data included."""
 
-from pathlib import Path
+import json
+from html import escape
 
 import pytest
 from msgspec.structs import replace
@@ -10,8 +11,8 @@ from scrapy_simhash.judging.documents import Rule, make_document
 from scrapy_simhash.judging.rule import UNKNOWN, Page, judge
 from scrapy_simhash.pages.fingerprint import fingerprint_page
 from scrapy_simhash.pages.wording import unpack
-from tests.helpers.crawling import crawl_pages
-from tests.helpers.records import judge_pages
+from tests.helpers.pages import make_words
+from tests.helpers.records import judge_pages, list_dropped
 
 HTML = "<!DOCTYPE html><html><head><title>Download</title></head><body>{}</body></html>"
 # Pairs of pages that say the same and are not the same.
@@ -30,29 +31,14 @@ DIFFERENT = {
 @pytest.mark.parametrize("kind", DIFFERENT)
 def test_stubs_that_differ_in_anything_are_kept(kind: str) -> None:
     pages = [(f"/{n}", HTML.format(body)) for n, body in enumerate(DIFFERENT[kind])]
-    assert [verdict.status for verdict in judge_pages(pages).values()] == ["new", "new"]
+    assert list_dropped(pages) == []
 
 
-async def test_the_same_stub_at_two_addresses_is_a_near_duplicate(tmp_path: Path) -> None:
+def test_the_same_stub_at_two_addresses_is_a_near_duplicate() -> None:
     places = {"/a": "here", "/b": "here", "/c": "there"}
-    answers = {path: HTML.format(f"<p>Nothing {place}</p>") for path, place in places.items()}
-    done = await crawl_pages(tmp_path, answers)
-    assert done.paths == ["/a", "/c"]
-    assert done.decisions[1]["tests"] == ["same short page", "the same words and signs"]
-
-
-def test_a_page_with_much_text_is_a_stub_only_of_its_own_source() -> None:
-    """In plain mode the main text alone decides; a caption may be all that was found."""
-    words = " ".join(f"word{number}" for number in range(1_200))
-    pages = [
-        make_document(
-            fingerprint_page(HTML.format(f"<p>{words}</p><img src=/{number}.jpg>")),
-            Rule(7, min_features=5_000),
-        )
-        for number in range(2)
-    ]
-    assert pages[0].facts.stub
-    assert pages[0].facts.fingerprint != pages[1].facts.fingerprint
+    html = [(path, HTML.format(f"<p>Nothing {place}</p>")) for path, place in places.items()]
+    matches = [verdict.match and verdict.match.tests for verdict in judge_pages(html).values()]
+    assert matches == [None, ("same short page", "the same words and signs"), None]
 
 
 @pytest.mark.parametrize("words", [31, 32, 33])
@@ -83,3 +69,36 @@ def test_the_address_that_a_wall_writes_out_is_none_of_its_words(
         made = fingerprint_page(HTML.format(f"<p>{said.format(url)}{text}</p>"), url=url)
         pages.append(Page.make(replace(made.facts, url=url), unpack(made.wording)))
     assert judge(pages[0], pages[1], UNKNOWN, UNKNOWN).one == one
+
+
+MIRROR = "http://mirror.example"
+
+
+def draw(
+    url: str, product: int, *, nonce: int = 0, kind: str = "script", words: int = 200
+) -> tuple[str, str]:
+    """Make a page of 120 words that are all pages', of which a browser draws a product."""
+    state = {"name": f"Product {product}", "token": f"n0nce{nonce}", "seen": nonce}
+    state |= {"description": " ".join(make_words(10 + product, words)), "unit": "EUR"}
+    data = json.dumps(state | {"menu": make_words(2, 100)})
+    holder = f"<script>window.__STATE__={data}</script>" if kind == "script" else ""
+    attribute = f' data-page="{escape(data)}"' if kind == "attribute" else ""
+    html = (
+        f"<html><head><title>ACME</title></head><body><div id=app{attribute}></div>{holder}"
+        f"<footer><p>{' '.join(make_words(1, 120))}</p></footer></body></html>"
+    )
+    return url, html
+
+
+@pytest.mark.parametrize("kind", ["script", "attribute"])
+def test_pages_that_a_browser_draws_from_other_data_are_kept(kind: str) -> None:
+    pages = [draw(f"/p{n}", n, kind=kind) for n in range(5)]
+    # The same product, with another token and time.
+    copy = draw("/p3?sid=7", 3, nonce=4, kind=kind)
+    mirror = draw(f"{MIRROR}/p3", 3, nonce=5, kind=kind)
+    assert list_dropped([*pages, copy, mirror]) == [copy[0], mirror[0]]
+
+
+def test_data_beside_which_there_is_text_do_not_count() -> None:
+    pages = [draw(f"/p{n}", n, words=20) for n in range(2)]
+    assert list_dropped(pages) == ["/p1"]

@@ -1,19 +1,13 @@
-"""Addresses that may be broken."""
+"""Addresses that may be broken, and links of pages, as they are made absolute."""
 
 import pytest
-from hypothesis import given
+import xxhash
+from hypothesis import example, given
 from hypothesis import strategies as st
 
-from scrapy_simhash.pages.addresses import (
-    MOST_CHARACTERS,
-    bound_url,
-    form_of,
-    host_of,
-    join_url,
-    last_segment,
-    parse_address,
-    split_url,
-)
+from scrapy_simhash.pages import addresses
+from scrapy_simhash.pages.addresses import join_url
+from scrapy_simhash.pages.links import NO_LINKS, PageLinks, read_links
 
 A = "http://a.example"
 BROKEN = "http://[::1/x"
@@ -27,13 +21,14 @@ BROKEN = "http://[::1/x"
     ],
 )
 def test_host(url: str, host: str) -> None:
-    assert host_of(url) == host
+    assert addresses.host_of(url) == host
 
 
 def test_broken_addresses_raise_nothing() -> None:
-    assert split_url(BROKEN) is None
-    assert (join_url(BROKEN, "y"), join_url("http://a.example/x", "//[::1/")) == ("", "")
-    assert join_url("http://a.example/x", "y") == "http://a.example/y"
+    assert addresses.split_url(BROKEN) is None
+    assert (addresses.last_segment(BROKEN), addresses.form_of(BROKEN)) == (BROKEN, "")
+    assert addresses.join_url(BROKEN, "y") == addresses.join_url(f"{A}/x", "//[::1/") == ""
+    assert addresses.join_url(f"{A}/x", "y") == f"{A}/y"
 
 
 @pytest.mark.parametrize(
@@ -45,11 +40,7 @@ def test_broken_addresses_raise_nothing() -> None:
     ],
 )
 def test_last_segment(path: str, segment: str) -> None:
-    assert last_segment(A + path) == segment
-
-
-def test_addresses_that_nobody_judges_have_a_segment_of_their_own() -> None:
-    assert (last_segment(BROKEN), form_of(BROKEN)) == (BROKEN, "")
+    assert addresses.last_segment(A + path) == segment
 
 
 @pytest.mark.parametrize(
@@ -62,18 +53,76 @@ def test_addresses_that_nobody_judges_have_a_segment_of_their_own() -> None:
     ],
 )
 def test_form(path: str, form: str) -> None:
-    assert form_of(A + path) == form
+    assert addresses.form_of(A + path) == form
 
 
-@given(st.integers(0, 2 * MOST_CHARACTERS), st.integers(0, 2**64 - 1))
+@given(st.integers(0, 2 * addresses.MOST_CHARACTERS), st.integers(0, 2**64 - 1))
 def test_long_addresses_are_cut_once(length: int, seed: int) -> None:
     url = (f"{A}/" + "é" * length)[: max(length, 17)]
-    cut = bound_url(url, seed)
-    assert len(cut) < MOST_CHARACTERS + 100
-    assert bound_url(cut, seed) == cut
+    cut = addresses.bound_url(url, seed)
+    assert len(cut) < addresses.MOST_CHARACTERS + 100
+    assert addresses.bound_url(cut, seed) == cut
     if cut == url:
-        assert len(url) < MOST_CHARACTERS + 100
+        assert len(url) < addresses.MOST_CHARACTERS + 100
     else:
-        assert cut.startswith(url[:MOST_CHARACTERS])
-        assert bound_url(f"{url}?", seed) != cut != bound_url(url, seed ^ 1)
-        assert parse_address(cut) is None
+        assert cut.startswith(url[: addresses.MOST_CHARACTERS])
+        assert addresses.bound_url(f"{url}?", seed) != cut != addresses.bound_url(url, seed ^ 1)
+        assert addresses.parse_address(cut) is None
+
+
+URL = "http://site.example/folder/page.html"
+
+
+def test_links_are_the_same_however_they_are_written() -> None:
+    written = [
+        "/page/1",
+        "../page/1",
+        " http://site.example/page/1 ",
+        "/page/1#part",
+        "//site.example/page/1",
+    ]
+    one = b"http://site.example/page/1"
+    assert {read_links([link], URL).addresses for link in written} == {one}
+    assert read_links(written, URL) == PageLinks(xxhash.xxh3_64_digest(one)[::-1], one)
+
+
+HOSTILE = ["http://[", "//[::1", "http://a:b:c/", "\0", "\n\t", "http://\uff03/", "?" * 9_000]
+HOSTILE += ["//\u2100"]
+hrefs = st.sampled_from(HOSTILE) | st.text(st.characters(exclude_categories=["Cs"]), max_size=30)
+hrefs |= st.text("htp:/[]#?@%&\\.\0\n ", max_size=12).map("http:".__add__)
+
+
+@given(st.lists(hrefs, max_size=8), hrefs)
+@example(HOSTILE, "")
+@example(HOSTILE, URL)
+@example(["a"], "http://[")
+def test_no_link_breaks_it(links: list[str], url: str) -> None:
+    made = read_links(links, url)
+    listed = made.addresses.split(b"\n") if made.digests else []
+    assert len(made.digests) == 8 * len(listed) <= 8 * len(links)
+    assert {*read_links(links[::-1], url).addresses.split(b"\n")} - {b""} == {*listed}
+
+
+LINKS = ["/", "a", "/a", "/a/b?c=d#e", "//other.example/x", "b/c.html", "./a", "../a", "/a/./b"]
+LINKS += ["?q=1", "#top", "ftp://f.example/", "HTTP://Site.example/", "a:b", "x y", "/x y", "a\\b"]
+LINKS += ["", " ", "#", "javascript:void(0)", "JavaScript:go()", "data:,x"]
+LINKS += ["mailto:a@b", "Tel:1", " /a ", "/[a]", "ä", "/a/../b", ".", "..", ".a", "a;b=c/d"]
+
+
+@pytest.mark.parametrize("url", [URL, "https://site.example", "http://site.example/a?b=/c/d"])
+@pytest.mark.parametrize("link", LINKS)
+def test_links_are_resolved_as_by_urljoin(link: str, url: str) -> None:
+    bare = link.strip().partition("#")[0]
+    if bare.lower().startswith(("javascript:", "mailto:", "tel:", "data:")):
+        bare = ""
+    absolute = bare.startswith(("http://", "https://"))
+    target = bare if absolute or not bare else join_url(url, bare)
+    assert read_links([link], url) == (read_links([target], url) if target else NO_LINKS)
+
+
+@pytest.mark.parametrize(
+    ("link", "target"), [("//", "http://"), ("a//b", "http://site.example/folder/a//b")]
+)
+def test_links_that_stay_as_written(link: str, target: str) -> None:
+    """`urljoin` takes empty parts out, by version; what stores hold of links must not change."""
+    assert read_links([link], URL).addresses == target.encode()

@@ -1,4 +1,7 @@
-"""A page to its fingerprint: values, independence of place and process, pickling."""
+"""A page to its fingerprint, and a text to its weighted features: each step, then all of them."""
+
+import unicodedata
+from itertools import pairwise
 
 import pytest
 from hypothesis import example, given
@@ -6,6 +9,7 @@ from hypothesis import strategies as st
 
 from scrapy_simhash.pages.facts import Recipe
 from scrapy_simhash.pages.features import (
+    locate,
     normalise,
     read_shingles,
     read_words,
@@ -16,21 +20,10 @@ from scrapy_simhash.pages.fingerprint import fingerprint_page, fingerprint_text
 from scrapy_simhash.pages.turbohtml_reader import PageText
 from scrapy_simhash.simhash import hamming_distance, simhash
 from tests.helpers.handmade import PARAGRAPHS, article, page
+from tests.helpers.needing import examples
 from tests.helpers.strategies import texts
 
 HTML = page(article())
-
-
-def test_what_is_measured() -> None:
-    made = fingerprint_page(HTML.encode(), "utf-8")
-    hashes, weights = weigh_features(read_words(made.text).hashes)
-    assert (made.facts.fingerprint, made.facts.features) == (simhash(hashes, weights), len(hashes))
-    assert made.facts.words == len(tokenise(normalise(made.text)))
-    assert (made.facts.title, made.facts.language, made.links) == ("Harvest", "en", 5)
-    assert made.extractor == "turbohtml"
-    assert PARAGRAPHS[0] in made.text
-    assert len(made.facts.text_digest) == 16
-    assert made.read_ms > 0
 
 
 def test_a_page_as_text_may_have_lone_surrogates() -> None:
@@ -92,3 +85,84 @@ def test_only_a_page_with_too_few_features_gets_the_digests_of_a_stub(
     made = fingerprint_text(text, Recipe(), 7, "", min_features)
     assert made.facts.features == 3
     assert (bool(made.stub), bool(made.facts.hidden)) == (digested, digested)
+
+
+@pytest.mark.parametrize(
+    ("written", "normal"),
+    [
+        *(("Straße", "strasse"), ("STRASSE", "strasse"), ("ﬁnance", "finance")),
+        ("\uff11\uff12\uff13 \uff21\uff22\uff23", "123 abc"),  # full-width
+        *(("ΣΊΣΥΦΟΣ", "σίσυφοσ"), ("ｶﾀｶﾅ", "カタカナ"), ("e\u0301te\u0301", "été")),
+        *(("\u1100\u1161", "가"), ("İ", "i\u0307")),
+        ("\u210b", "h"),  # a script letter becomes a capital, which is folded then
+        ("so\u00adft e\u200b\u0301t\u2060e \ufeffmark", "soft éte mark"),
+        ("می\u200cگیرم", "می\u200cگیرم"),  # a joiner that Persian spells
+        ("क\u094d\u200dष क\u094d\u200cष", "क\u094d\u200dष क\u094d\u200cष"),
+        ("a\u200cb\u200dc \U0001f469\u200d\U0001f4bb", "abc \U0001f469\U0001f4bb"),
+        ("\u01f0", "\u01f0"),  # folding takes it apart, which is undone again
+    ],
+)
+def test_normalise_folds_what_looks_the_same(written: str, normal: str) -> None:
+    assert normalise(written) == normal
+
+
+@given(texts)
+def test_composed_and_decomposed_text_become_the_same(text: str) -> None:
+    composed, decomposed = unicodedata.normalize("NFC", text), unicodedata.normalize("NFD", text)
+    assert normalise(composed) == normalise(decomposed)
+    assert unicodedata.is_normalized("NFKC", normalise(text))
+    assert normalise(normalise(text)) == normalise(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "tokens"),
+    [
+        *(("", []), (" \n\t.,!— ", [])),
+        ("don't stop-me_now", ["don", "t", "stop", "me_now"]),
+        ("version 3.11, 2026", ["version", "3", "11", "2026"]),
+        *(("中文分词", ["中文", "文分", "分词"]), ("中", ["中"]), ("𠀀𠀁𠀂", ["𠀀𠀁", "𠀁𠀂"])),
+        ("東京タワーです", ["東京", "京タ", "タワ", "ワー", "ーで", "です"]),
+        ("人々", ["人々"]),
+        ("ไม่มี", ["ไม่", "ม่มี"]),  # three letters, each with its marks
+        *(("ខ្មែរ", ["ខ្មែ", "មែរ"]), ("한국어 문장", ["한국어", "문장"])),
+        *(("كتاب العربية", ["كتاب", "العربية"]), ("كَتَبَ", ["كَتَبَ"])),
+        *(("हिन्दी किताबें", ["हिन्दी", "किताबें"]), ("தமிழ் நூல்", ["தமிழ்", "நூல்"])),
+        ("iPhone手机壳15个", ["iPhone", "手机", "机壳", "15", "个"]),
+        ("red 東京 blue", ["red", "東京", "blue"]),
+    ],
+)
+def test_tokenise(text: str, tokens: list[str]) -> None:
+    assert tokenise(text) == tokens
+
+
+TEXT = "The quick brown fox jumps over the lazy dog. The quick brown fox — 東京都 हिन्दी!"
+
+
+@pytest.mark.parametrize(
+    ("window", "expected"),
+    [(1, 0x861E869211DAB3E7), (2, 0xCA5A87A4B0F74B38), (3, 0x8AF194E27DC7A16E)],
+)
+def test_golden_values(window: int, expected: int) -> None:
+    """A change here makes every store useless: raise `features_version`, then the values."""
+    assert simhash(*weigh_features(read_words(TEXT).hashes, window)) == expected
+
+
+def check_places(text: str) -> None:
+    tokens = tokenise(text)
+    places = list(locate(text, tokens))
+    assert [text[start:end] for start, end in places] == tokens
+    # What is in no token separates words.
+    for (_, before), (after, _) in pairwise([(0, 0), *places, (len(text), 0)]):
+        assert tokenise(text[before:after]) == []
+
+
+# What is easily mistaken: marks on ideographs, joiners, numbers that are no digits, code points
+# without a character.
+ODD = "a_漢字カ々〇กั\u1031\u0301\u3099\ufe00\U000e0100\u200c\u200d\u09f4\u0558\u00ad・² ,"
+
+
+@examples(500)
+@given(texts | st.text(st.sampled_from(ODD), max_size=20))
+def test_no_word_is_lost(text: str) -> None:
+    check_places(text)
+    check_places(normalise(text))

@@ -1,12 +1,12 @@
-"""Scopes: which pages are compared with each other."""
+"""Scopes: which pages are compared with each other; and names that lead nowhere."""
 
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 
-from scrapy_simhash.pages.scopes import load_scope
-from tests.helpers import hostile
+from scrapy_simhash.pages.scopes import load_named, load_scope
 
 PAGE = cast("Any", SimpleNamespace(language="en", facts=SimpleNamespace(language="en-gb")))
 
@@ -37,30 +37,33 @@ def test_scope_of_a_url(name: str, url: str, expected: str) -> None:
     assert load_scope(name)(url, PAGE) == expected
 
 
-def test_scope_by_import_path_gets_url_and_page() -> None:
-    scope = load_scope("tests.helpers.hostile.scope_by_language")
-    assert scope is hostile.scope_by_language
-    assert scope("http://site.example/", PAGE) == "en"
-
-
-@pytest.mark.parametrize(
-    ("name", "fact"),
-    [
-        ("country", "none of global, site, host"),
-        ("no_such_module.scope", "cannot be imported"),
-        ("tests.helpers.hostile.no_such_name", "cannot be imported"),
-        ("tests.helpers.hostile.NOT_CALLABLE", "not a function from URL and page to text"),
-    ],
-)
-def test_bad_scope_is_named(name: str, fact: str) -> None:
-    with pytest.raises(ValueError, match=fact) as raised:
-        load_scope(name)
-    assert repr(name) in str(raised.value)
-
-
 def test_site_needs_no_network(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: object, **__: object) -> None:
         raise AssertionError("the list of suffixes ships with tldextract")
 
     monkeypatch.setattr("socket.socket.connect", refuse)
     assert load_scope("site")("http://deep.er.site.com.au/", PAGE) == "site.com.au"
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("", r"'' is none of one, two, nor an import path"),
+        ("math.no_such_thing", r"'math.no_such_thing' cannot be imported: AttributeError"),
+        *(("math.", r"cannot be imported"), (".math", r"none of|cannot be imported")),
+        ("math..pi", r"cannot be imported"),
+        ("math.pi", r"'math.pi' is 3.14\d+, not a number of apples"),
+        ("failing_features.thing", r"cannot be imported: ZeroDivisionError"),
+    ],
+)
+def test_names_that_lead_nowhere(
+    name: str, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A setting says which one it was."""
+    (tmp_path / "failing_features.py").write_text("1 / 0")
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(ValueError, match=message):
+        load_named(name, {"one": 1, "two": 2}, callable, "a number of apples")
+    for scope, said in (("country", "none of global, site, host"), ("math.pi", "not a function")):
+        with pytest.raises(ValueError, match=said):
+            load_scope(scope)

@@ -1,11 +1,15 @@
-"""Bytes to main text: encodings true and false, bad input, and what is read besides the text."""
+"""Bytes to main text: encodings, bad input, what is ignored, in how long, and what else is read."""
 
+import time
 import zlib
+from dataclasses import replace
 
 import pytest
 
 from scrapy_simhash.errors import NotJudgedError
-from scrapy_simhash.pages.fingerprint import read_page
+from scrapy_simhash.pages.facts import PageFingerprint
+from scrapy_simhash.pages.fingerprint import fingerprint_page, read_page
+from scrapy_simhash.pages.links import NO_LINKS
 from tests.helpers.handmade import NAVIGATION, PARAGRAPHS, article, page
 
 
@@ -19,13 +23,6 @@ def reason_of(body: bytes, encoding: str | None = "utf-8") -> str:
     return caught.value.reason
 
 
-def test_main_text_without_boilerplate() -> None:
-    text = read(page(article() + "<footer>Imprint and cookies</footer>"))
-    assert all(paragraph in text for paragraph in PARAGRAPHS)
-    assert "Menu" not in text
-    assert "Imprint" not in text
-
-
 def test_what_is_read_besides_the_text() -> None:
     """Before the page is taken apart: links and title are those of the whole page."""
     head = "<title>\n The   <b>harvest</b>\t&amp; more </title>"
@@ -34,13 +31,6 @@ def test_what_is_read_besides_the_text() -> None:
     assert (read.title, read.language) == ("The <b>harvest</b> & more", "en-gb")
     assert read.links == (*(f"/menu/{number}" for number in range(5)), "/new")
     assert not read.fell_back
-
-
-@pytest.mark.parametrize("tag", ['div class="comments"', "footer", "aside"])
-def test_a_page_of_boilerplate_only(tag: str) -> None:
-    boilerplate = f"<{tag}><p>Nice one, I like it</p></{tag.partition(' ')[0]}>"
-    html = f"<html><head><title>T</title></head><body>{boilerplate}</body></html>"
-    assert "Nice one, I like it" in read(html)
 
 
 @pytest.mark.parametrize(
@@ -67,13 +57,8 @@ def test_binary_labelled_as_html(encoding: str | None) -> None:
     assert reason_of(PNG, encoding) == "binary"
 
 
-@pytest.mark.parametrize("text", ["har\0vest", "har&#0;vest"])
-def test_nothing_is_lost_behind_a_nul(text: str) -> None:
-    assert PARAGRAPHS[5] in read(page(article(text, *PARAGRAPHS)))
-
-
-@pytest.mark.parametrize("text", ["\ud83d apples", "&#xD83D; apples"])
-def test_nothing_is_lost_behind_a_lone_surrogate(text: str) -> None:
+@pytest.mark.parametrize("text", ["\ud83d apples", "&#xD83D; apples", "har\0vest", "har&#0;vest"])
+def test_nothing_is_lost_behind_a_lone_surrogate_or_a_nul(text: str) -> None:
     html = page(article(text, *PARAGRAPHS), f"<title>{text}</title>")
     read = read_page(html.encode("utf-8", "surrogatepass"), "utf-8")
     assert PARAGRAPHS[5] in read.main
@@ -81,30 +66,20 @@ def test_nothing_is_lost_behind_a_lone_surrogate(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "encoding"),
+    ("text", "encoding", "head"),
     [
-        *(("Äpfel und Birnen — 5 €", "utf-8"), ("Äpfel und Birnen", "cp1252")),
-        *(("яблоки и груши", "cp1251"), ("りんごと梨", "shift_jis"), ("苹果和梨", "gb18030")),
-        ("תפוחים", "utf-16"),
+        *(("Äpfel und Birnen — 5 €", "utf-8", None), ("Äpfel und Birnen", "cp1252", None)),
+        *(("яблоки и груши", "cp1251", None), ("りんごと梨", "shift_jis", None)),
+        *(("苹果和梨", "gb18030", None), ("תפוחים", "utf-16", None)),
+        # Found in the body; the last one by its byte order mark.
+        ("яблоки и груши", "cp1251", '<meta charset="cp1251">'),
+        ("яблоки", "koi8-r", '<meta http-equiv=Content-Type content="text/html; charset=koi8-r">'),
+        *(("яблоки и груши", "utf-8", ""), ("яблоки и груши", "utf-16", "")),
     ],
 )
-def test_declared_encodings(text: str, encoding: str) -> None:
-    html = page(article(text * 20, *PARAGRAPHS))
-    assert text * 20 in read_page(html.encode(encoding), encoding).main
-
-
-@pytest.mark.parametrize(
-    ("head", "encoding"),
-    [
-        ('<meta charset="cp1251">', "cp1251"),
-        ('<meta http-equiv="Content-Type" content="text/html; charset=koi8-r">', "koi8-r"),
-        ("", "utf-8"),
-        ("", "utf-16"),  # with a byte order mark
-    ],
-)
-def test_encodings_found_in_the_body(head: str, encoding: str) -> None:
-    html = page(article("яблоки и груши", *PARAGRAPHS), head)
-    assert "яблоки и груши" in read_page(html.encode(encoding), None).main
+def test_encodings(text: str, encoding: str, head: str | None) -> None:
+    html = page(article(text * 20, *PARAGRAPHS), head or "").encode(encoding)
+    assert text * 20 in read_page(html, encoding if head is None else None).main
 
 
 CYRILLIC = "Речной порт закрыли в понедельник, и паромы ждали, пока ветер не переменится. " * 20
@@ -285,3 +260,78 @@ def test_main_content_that_is_more_than_the_body_is_none() -> None:
     read = read_page(f"<title><div></title><p><a>{_SENTENCE * 3}".encode(), "utf-8")
     assert read.fell_back
     assert read.main == read.whole == _SENTENCE * 3
+
+
+# All kinds of things that a page is compared by, and a link.
+ADVERT = (
+    '<div class="ad" data-id="7"><h1>Buy now</h1>words of an advert<img src="a.png" alt="A thing">'
+    '<input value="a value"><a href="tel:123">call</a><a href="/shop">shop</a>'
+    "<script>draw(7)</script></div>"
+)
+PLAIN = page(article("Short words."))
+WITH_AD = PLAIN.replace("Short words.", f"</p>{ADVERT}<p>Short words.")
+
+
+def without_times_and_links(made: PageFingerprint) -> PageFingerprint:
+    return replace(made, links=0, targets=NO_LINKS, read_ms=0.0)
+
+
+def test_a_page_is_read_as_if_it_were_not_there() -> None:
+    url = "http://site.example/"
+    seen = PLAIN.replace("Short words.", "</p><p>Short words.")
+    whole, left, plain = (
+        fingerprint_page(html, url=url, ignore=ignore)
+        for html, ignore in ((WITH_AD, ()), (WITH_AD, ("i", ".ad, .none")), (seen, (".ad",)))
+    )
+    assert left.links == whole.links == plain.links + 2
+    assert b"http://site.example/shop" in left.targets.addresses
+    assert left.stub == plain.stub != whole.stub
+    assert left.wording == plain.wording != whole.wording
+    assert without_times_and_links(left) == without_times_and_links(plain)
+
+
+def test_titles_and_what_the_head_says_stay() -> None:
+    head = '<title>A title</title><link rel="canonical" href="/one">'
+    read = read_page(page(article(), head).encode(), None, ignore=("title", "link", "h1"))
+    assert (read.title, read.canonical, read.heading) == ("A title", "/one", "")
+
+
+def test_each_selector_sees_the_whole_page() -> None:
+    read = read_page(b"<p class=a>one<p>two<p>three", None, ignore=(".a", ".a + p", ".a + p"))
+    assert read.whole == "three"
+
+
+@pytest.mark.parametrize("selector", ["html", "body", "*", "body *, head"])
+def test_a_page_of_nothing_else_has_no_text(selector: str) -> None:
+    with pytest.raises(NotJudgedError, match="no_text"):
+        read_page(PLAIN.encode(), None, ignore=(selector,))
+
+
+MANY = range(20_000)
+TEXT = " ".join(PARAGRAPHS)
+ATTRIBUTES = " ".join(f"a{number}=1" for number in range(50_000))
+# Each took seconds, by the square of its length.
+LONG = {
+    "attributes of many bodies": f"<p>{TEXT}" + "".join(f"<body a{n}=1>" for n in MANY),
+    "attributes of many roots": f"<p>{TEXT}" + "".join(f"<HTML\na{n}=1>" for n in MANY),
+    "attributes of two bodies": f"<body {ATTRIBUTES}><p>{TEXT}"
+    f"<body {ATTRIBUTES.replace('a', 'b')}>",
+    "links below a long base": f"<base href='/{'b/' * 20_000}'><p>{TEXT}"
+    + "".join(f"<a href={n}></a>" for n in MANY),
+}
+
+
+@pytest.mark.parametrize("name", LONG)
+def test_no_page_takes_long_because_it_is_long(name: str) -> None:
+    started = time.process_time()
+    made = fingerprint_page(LONG[name], url="http://site.example/")
+    assert time.process_time() - started < 1
+    assert made.text == TEXT
+
+
+def test_what_surrounds_repeated_roots_is_read() -> None:
+    """As in a page of parts that are whole pages themselves."""
+    part = f'<!DOCTYPE html><html lang="en"><head><title>A</title></head><body id=x>{TEXT}</body>'
+    made = fingerprint_page(f"{part * 200}</html>")
+    assert (made.facts.title, made.facts.language) == ("A", "en")
+    assert made.text == " A ".join([TEXT] * 200)

@@ -1,4 +1,4 @@
-"""README and docs: blocks of code are run, or read by the program they are for; links lead on."""
+"""README and docs: blocks are run, or read by what they are for; links lead on; the site builds."""
 
 import argparse
 import ast
@@ -10,6 +10,7 @@ import socket
 import sys
 import tomllib
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import fields
 from importlib import import_module
 from itertools import dropwhile, groupby
 from pathlib import Path, PurePosixPath
@@ -20,11 +21,13 @@ import duckdb
 import pytest
 from scrapy.utils.misc import load_object
 
-from scrapy_simhash.commands.command import add_commands
-from scrapy_simhash.config import read_config
+import scrapy_simhash
+from scrapy_simhash.commands.command import COMMANDS, add_commands
+from scrapy_simhash.config import Config, read_config
 from scrapy_simhash.pages.scopes import load_scope
 from tests.helpers.documents_read import LINKED, PAGES, Block, anchors_of, blocks_of, targets_of
-from tests.helpers.processes import ROOT
+from tests.helpers.needing import require_modules
+from tests.helpers.processes import ROOT, run_python
 
 CHECKS: dict[str, Callable[[str], Any]] = {
     "json": json.loads,
@@ -93,7 +96,7 @@ def refuse(*_: Any) -> None:
     raise AssertionError("a block of the documentation asked for the network")
 
 
-# The blocks of this one need the extra `beside`: test_beside_docs runs them.
+# The blocks of this one need the extra `beside`: test_beside_poet runs them.
 @pytest.mark.parametrize("page", [page for page in PAGES if page != "docs/beside.md"])
 def test_python_runs(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     run_page(page, tmp_path, monkeypatch)
@@ -143,31 +146,54 @@ def test_other_blocks_are_what_they_say(page: str) -> None:
         CHECKS[block.language](block.code)
 
 
-WIDTH = 140
-
-
-def find_broken(page: str) -> list[str]:
-    broken = []
-    for line, target in targets_of(page):
-        if "://" in target or target.startswith("mailto:"):
-            continue
-        path, _, anchor = unquote(target).partition("#")
-        file = (ROOT / page).parent / path if path else ROOT / page
-        if not file.exists():
-            broken.append(f"{page}:{line}: {target}: no such file")
-        elif anchor and PurePosixPath(file).suffix == ".md":
-            known = anchors_of(str(file.resolve().relative_to(ROOT)))
-            if anchor not in known:
-                broken.append(f"{page}:{line}: {target}: no such heading")
-    return broken
-
-
 @pytest.mark.parametrize("page", LINKED)
 def test_links_lead_somewhere(page: str) -> None:
-    assert find_broken(page) == []
+    for line, target in targets_of(page):
+        if "://" not in target and not target.startswith("mailto:"):
+            path, _, anchor = unquote(target).partition("#")
+            file = (ROOT / page).parent / path if path else ROOT / page
+            assert file.exists(), f"{page}:{line}: {target}: no such file"
+            if anchor and PurePosixPath(file).suffix == ".md":
+                known = anchors_of(str(file.resolve().relative_to(ROOT)))
+                assert anchor in known, f"{page}:{line}: {target}: no such heading"
 
 
 @pytest.mark.parametrize("page", [*PAGES, "CONTRIBUTING.md", "CHANGELOG.md"])
 def test_lines_fit_on_a_screen(page: str) -> None:
     lines = (ROOT / page).read_text("utf-8").splitlines()
-    assert [number for number, line in enumerate(lines, 1) if len(line) > WIDTH] == []
+    assert [number for number, line in enumerate(lines, 1) if len(line) > 140] == []
+
+
+FIGURES = ROOT / "docs" / "figures"
+# What `pip install 'scrapy-simhash[docs]'` brings.
+TOOLS = ("sphinx", "myst_parser", "furo", "sphinx_argparse_cli")
+
+
+@pytest.mark.slow
+def test_the_site_builds_without_warnings(tmp_path: Path) -> None:
+    require_modules("docs", *TOOLS)
+    site = tmp_path / "site"
+    options = ("-q", "-W", "--keep-going", "-n", "-d", tmp_path / "doctrees")
+    done = run_python("-m", "sphinx", *options, "docs", site, cwd=ROOT)
+    assert done.returncode == 0, done.stderr
+    made = {f"docs/{path.stem}.md" for path in site.glob("*.html")}
+    assert {page for page in PAGES if page.startswith("docs/")} <= made
+    names = ("index", "settings", "commands", "api")
+    index, settings, commands, python = (
+        (site / f"{name}.html").read_text("utf-8") for name in names
+    )
+    assert f"scrapy-simhash {scrapy_simhash.__version__}" in index
+    anchors = [f"simhash-{field.name.replace('_', '-')}" for field in fields(Config)]
+    assert all(f'id="{anchor}"' in settings for anchor in anchors)
+    assert all(f'id="scrapy-simhash-{name}"' in commands for name in COMMANDS)
+    assert 'id="scrapy_simhash.stores.store.Store.find_and_add"' in python
+
+
+def test_the_text_about_the_figures_has_their_numbers() -> None:
+    data = json.loads((FIGURES / "data.json").read_text("utf-8"))
+    text = " ".join((ROOT / "docs" / "paper.md").read_text("utf-8").split())
+    labelled, site = data["labelled"], data["site"]["all pages"]
+    assert f"{labelled['pairs']:,} labelled pairs of {labelled['pages']:,} real pages" in text
+    assert min(row["precision"] for row in labelled["by_distance"]) > 0.995
+    assert f"{site['positions'][-1]} of {site['fingerprints'] - 1} neighbours are equal" in text
+    assert f"{data['site']['one of each document']['fingerprints']} pages of two manuals" in text

@@ -7,13 +7,17 @@ import os
 import random
 from collections.abc import Callable, Iterator
 from functools import partial
+from typing import Any
 
 import pytest
+import xxhash
 
 from scrapy_simhash import open_store
 from scrapy_simhash.errors import StoreError
-from scrapy_simhash.pages.facts import SKETCH_BYTES, Reader
-from scrapy_simhash.stores.documents import READERS_KEY, Documents
+from scrapy_simhash.judging.documents import Record, State
+from scrapy_simhash.pages.facts import SKETCH_BYTES, Facts, Reader
+from scrapy_simhash.stores.documents import READERS_KEY, Documents, pack_row
+from scrapy_simhash.stores.header import FORMAT
 from scrapy_simhash.stores.keys import hash_group
 from scrapy_simhash.stores.keyvalues import (
     DOCUMENTS,
@@ -275,3 +279,20 @@ def test_what_stops_at_damage_names_the_cure(store: Store) -> None:
     cure = r"damaged record at key 0+2: .*; restore the store from a backup"
     with pytest.raises(StoreError, match=cure):
         store.delete([2])
+
+
+NAMED: dict[str, Any] = {"scope": "site.example", "url": "http://site.example/ü", "title": "Title"}
+NAMED |= {"language": "en", "heading": "Heading", "canonical": "/c", "views": "/v"}
+OCTETS: dict[str, Any] = {"data_fingerprint": b"\5" * 8, "sketch": b"\3" * 4, "hidden": b"\6" * 8}
+NUMBERS: dict[str, Any] = {"features": 12, "words": 13, "whole_words": 14, "time": 2.5}
+NUMBERS |= {"stub": True, "reader": Reader("spider", "parse")}
+FACTS = Facts(b"\1" * 20, 2**64 - 1, b"\2" * 16, **NAMED, **OCTETS, **NUMBERS)
+DROP: dict[str, Any] = {"original": 3, "distance": 2, "similarity": 0.75, "new_links": 0.25}
+DROP["tests"] = ("distance 2 bits",)
+RECORD = Record(FACTS, State.DUPLICATE, ("crawl-1", "crawl-2"), 1.5, **DROP)
+DIGEST = "7c8843a5dd6ae607"
+
+
+def test_what_is_on_disk_never_changes() -> None:
+    """Whoever must change this raises the store's format."""
+    assert (FORMAT, xxhash.xxh3_64_hexdigest(pack_row(bytes(8), RECORD))) == (25, DIGEST)

@@ -2,7 +2,6 @@
 
 import os
 import random
-import shutil
 import signal
 import stat
 from pathlib import Path
@@ -174,20 +173,6 @@ def test_nobody_opens_it_while_it_is_compacted(
     assert refused[:2] == [False, True]
     with open_lmdb(folder) as store:
         compare(store, fingerprints)
-
-
-def test_a_backup_is_gone_on_with(tmp_path: Path, fingerprints: list[int]) -> None:
-    with open_lmdb(tmp_path / "store") as store:
-        back_up(store, tmp_path / "backup")
-        add(store, [5])
-        seed = store.seed
-    shutil.rmtree(tmp_path / "store")
-    shutil.copytree(tmp_path / "backup", tmp_path / "store")
-    with open_lmdb(tmp_path / "store") as store:
-        assert store.seed == seed
-        compare(store, fingerprints)
-        add(store, [5])
-        compare(store, [*fingerprints, 5])
 
 
 def test_a_backup_while_another_process_writes(tmp_path: Path) -> None:

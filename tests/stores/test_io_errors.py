@@ -1,13 +1,22 @@
-"""I/O errors at every call a store makes; full disks are in `test_crawl_processes`."""
+"""I/O errors, damaged files and power cuts; full disks are in `test_crawl_processes`."""
 
 import json
+import os
+import random
+import signal
 from pathlib import Path
 
 import pytest
 
+from scrapy_simhash.errors import StoreUnusableError
 from scrapy_simhash.stores.opening import open_store
-from tests.helpers.children import run_script
-from tests.helpers.tracing import run_traced
+from tests.helpers.children import run_script, running
+from tests.helpers.damage import MUTATORS, Outcome, make_store
+from tests.helpers.documents import open_lmdb
+from tests.helpers.needing import slow_but
+from tests.helpers.powercut import CALLS
+from tests.helpers.processes import ROOT, run_python
+from tests.helpers.tracing import run_traced, trace_options
 
 # Which call of a kind fails is counted for each process: a child that is to fail at its third call
 # makes as many calls in vain before, on the same file.
@@ -36,10 +45,8 @@ def pages(batch):
 def write(acknowledged):
     with open_lmdb(folder) as store:
         acknowledged.append(fingerprint_of(store))
-        acknowledged.append(fingerprint_of(store))
         for batch in range(4):
             store.find_and_add(pages(batch))
-            acknowledged.append(fingerprint_of(store))
             acknowledged.append(fingerprint_of(store))
 
 def write_until_it_fails(call, number):
@@ -180,3 +187,199 @@ def test_what_is_in_memory_needs_a_disk() -> None:
     assert "cannot grow: the disk is full; make room" in told
     assert after == "new []"
     assert "/no such folder" in unopened
+
+
+# The long version takes 5,000.
+QUICK, STATES = 30, int(os.environ.get("SIMHASH_TEST_POWER_CUTS", "100"))
+WRITER = """
+import os, random, sys
+from pathlib import Path
+from scrapy_simhash.stores.copying import compact
+from tests.helpers.documents import document, open_lmdb
+from tests.helpers.powercut import fingerprint_of
+
+folder, draw = Path(sys.argv[1]), random.Random(int(sys.argv[2]))
+pages = 0
+
+def acknowledge(store):
+    os.write(1, fingerprint_of(store).encode() + b"\\n")
+
+def add(store):
+    global pages
+    batch = [
+        document(f"page {pages + n}", draw.getrandbits(64) if draw.random() < 0.8 else 77 << 20,
+                 text=draw.randbytes(draw.choice((20, 20, 200, 5_000))).hex())
+        for n in range(draw.randint(1, 6))
+    ]
+    pages += len(batch)
+    store.find_and_add(batch, crawl=f"crawl {pages}")
+
+def forget(store):
+    store.write(lambda stored: stored.forget(f"page {draw.randrange(pages)}".encode()))
+
+def delete(store):
+    store.delete([draw.randint(1, pages)])
+
+def rebuild(store):
+    store.rebuild()
+
+steps = [add] * 24 + [forget] * 4 + [delete, delete, rebuild]
+draw.shuffle(steps)
+{sabotage}
+with open_lmdb(folder) as store:
+    acknowledge(store)
+    acknowledge(store)
+    for step in [add, *steps]:
+        step(store)
+        acknowledge(store)
+    acknowledge(store)
+compact(folder)
+with open_lmdb(folder) as store:
+    store.find_and_add([document("after", 5)])
+    acknowledge(store)
+"""
+UNSYNCED_COMMITS = """
+from scrapy_simhash.stores.lmdb import LmdbEngine
+LmdbEngine.synced = False
+"""
+UNSYNCED_FILES = "os.fsync = lambda _: None"
+
+
+def replay(folder: Path, states: int, sabotage: str = "") -> tuple[int, list[str]]:
+    """Let a process write, then cut the power; returns its exit code and what went wrong."""
+    seed = random.SystemRandom().getrandbits(32)
+    root, log = folder / "disk", folder / "log"
+    root.mkdir()
+    script = WRITER.replace("{sabotage}", sabotage)
+    written = run_traced(trace_options(log, CALLS), "-c", script, root / "store", seed)
+    assert written.returncode == 0, (seed, written.stderr)
+    arguments = map(str, (log, root, folder, states, seed))
+    done = run_python("-m", "tests.helpers.powercut", *arguments, cwd=ROOT, seconds=100 + states)
+    faults = json.loads(done.stdout) if done.returncode == 0 else [done.stderr[-2_000:]]
+    return done.returncode, [f"seed {seed}: {fault}" for fault in faults]
+
+
+@pytest.mark.usefixtures("strace")
+@pytest.mark.parametrize("states", slow_but([QUICK], [QUICK, STATES]))
+def test_a_power_cut_loses_nothing(in_memory: Path, states: int) -> None:
+    assert replay(in_memory, states) == (0, [])
+
+
+@pytest.mark.usefixtures("strace")
+@pytest.mark.slow
+@pytest.mark.parametrize("sabotage", [UNSYNCED_COMMITS, UNSYNCED_FILES])
+def test_without_the_syncs_the_replay_finds_losses(in_memory: Path, sabotage: str) -> None:
+    """The test of the test: a replay that finds nothing here would find nothing above."""
+    assert replay(in_memory, 20, sabotage)[1]
+
+
+SEEDS, ALL_SEEDS = 3, int(os.environ.get("SIMHASH_TEST_DAMAGED", "9"))
+
+
+@pytest.mark.parametrize("first", slow_but([SEEDS], range(0, ALL_SEEDS, SEEDS)))
+def test_no_damage_kills_a_process_or_is_believed(in_memory: Path, first: int) -> None:
+    """27 damaged files, each in a process of its own; every exit code is looked at."""
+    (in_memory / "work").mkdir()
+    make_store(in_memory / "whole")
+    data = in_memory / "whole" / "data.mdb"
+    done = run_python(
+        "-m", "tests.helpers.damage", data, in_memory / "work", str(first), str(SEEDS), cwd=ROOT
+    )
+    assert done.returncode == 0, done.stderr
+    outcomes = [Outcome(*outcome) for outcome in json.loads(done.stdout)]
+    assert len(outcomes) == len(MUTATORS) * SEEDS
+    for outcome in outcomes:
+        assert outcome.code == 0, outcome
+        # A page that is not in use may be spoilt.
+        if outcome.told == "works: []":
+            assert not outcome.unchanged, outcome
+            continue
+        assert outcome.unchanged, outcome
+        # LMDB does not see a flipped bit in a record, but `check` does.
+        if not outcome.name.startswith("flip_bits") or not outcome.told.startswith("found: "):
+            assert outcome.told.startswith("refused: "), outcome
+            assert any(cure in outcome.told for cure in ("backup", "another folder")), outcome
+    worked = [outcome.name for outcome in outcomes if outcome.told == "works: []"]
+    assert len(worked) < len(outcomes) / 4, worked
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seeds", [1, 2])
+def test_no_damage_of_a_large_file_where_it_is_drops_a_page(in_memory: Path, seeds: int) -> None:
+    """A file with its locks beside it is not verified; LMDB may abort, but `check` not."""
+    (in_memory / "work").mkdir()
+    make_store(in_memory / "whole", 3_000)
+    data = in_memory / "whole" / "data.mdb"
+    assert 3 * 2**20 < data.stat().st_size < 8 * 2**20
+    arguments = data, in_memory / "work", "100", str(seeds), "crawl"
+    done = run_python("-m", "tests.helpers.damage", *arguments, cwd=ROOT, seconds=100 * seeds)
+    assert done.returncode == 0, done.stderr
+    outcomes = [Outcome(*outcome) for outcome in json.loads(done.stdout)]
+    assert len(outcomes) == len(MUTATORS) * seeds
+    for outcome in outcomes:
+        assert outcome.checked.startswith(("0 refused: ", "0 found: ")), outcome
+        assert outcome.unchanged or not outcome.told.startswith("refused: "), outcome
+        if outcome.code in {-signal.SIGABRT, -signal.SIGSEGV, -signal.SIGBUS}:
+            assert outcome.checked != "0 found: []", outcome
+        else:
+            assert outcome.code == 0, outcome
+            assert outcome.told.startswith(("refused: ", "failed: []", "works: []")), outcome
+        if outcome.name.startswith(("truncate", "empty")):
+            assert outcome.told.startswith("refused: "), outcome
+
+
+@pytest.fixture
+def damaged(tmp_path: Path) -> Path:
+    """A store of which some pages are zeros."""
+    make_store(tmp_path / "store")
+    data = tmp_path / "store" / "data.mdb"
+    octets = bytearray(data.read_bytes())
+    pages = len(octets) // 4_096
+    for page in range(pages - 8, pages):  # some of them may be free
+        octets[4_096 * page : 4_096 * page + 16] = bytes(16)
+    data.write_bytes(octets)
+    return tmp_path / "store"
+
+
+def test_a_file_is_verified_by_check(damaged: Path) -> None:
+    """Pages of zeros make LMDB abort: `check` must not read them through it."""
+    with open_lmdb(damaged) as store:
+        assert any("page" in problem for problem in store.check())
+
+
+def test_a_file_that_was_copied_here_is_verified_once(damaged: Path) -> None:
+    (damaged / "lock.mdb").unlink()
+    for _ in range(2):
+        with pytest.raises(StoreUnusableError, match=r"data\.mdb is damaged: .*backup"):
+            open_lmdb(damaged)
+    assert not (damaged / "lock.mdb").exists()
+
+
+def test_a_file_that_was_marked_suspect_is_verified(damaged: Path) -> None:
+    (damaged / "suspect").write_text("an I/O error")
+    for readonly in (False, True):
+        with pytest.raises(StoreUnusableError, match=r"data\.mdb is damaged: .*backup"):
+            open_lmdb(damaged, readonly=readonly)
+    assert (damaged / "suspect").read_text() == "an I/O error"
+
+
+KILLED = """
+import sys
+from pathlib import Path
+from tests.helpers.documents import document, open_lmdb
+store = open_lmdb(Path(sys.argv[1]))
+store.find_and_add([document("a", 1)])
+print("ready", flush=True)
+sys.stdin.readline()
+"""
+
+
+def test_a_file_is_opened_unread_after_a_kill(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """LMDB needs no repair after one, so that a large store opens as quickly as a small one."""
+    monkeypatch.setattr("scrapy_simhash.stores.lmdb.verify", pytest.fail)
+    with running(KILLED, tmp_path / "store") as child:
+        child.kill()
+    with open_lmdb(tmp_path / "store") as store:
+        assert store.stats()["documents"] == 1

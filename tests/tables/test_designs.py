@@ -1,10 +1,15 @@
-"""Table designs: the paper's numbers, what each is complete for, names that make no sense."""
+"""Table designs: the paper's numbers, what each is complete for, bad names; and buckets."""
 
 from collections import Counter
+from itertools import combinations
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from scrapy_simhash.tables.designs import parse_design
+from scrapy_simhash.tables.designs import _reach, parse_design
+from scrapy_simhash.tables.probing import unpack_buckets
+from tests.helpers.strategies import masks
 
 
 @pytest.mark.parametrize(
@@ -79,3 +84,50 @@ def test_flips_for_takes_no_more_than_needed(name: str) -> None:
 def test_bad_designs_are_refused(name: str, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         parse_design(name)
+
+
+# Few enough that all sets of differing bits can be tried.
+BITS = 12
+
+
+def found_within(prefixes: list[int], radius: int) -> int:
+    """Try every set of differing bits: the smallest one that no table finds ends it."""
+    missed = [
+        flips.bit_count()
+        for flips in range(1 << BITS)
+        if all((flips & prefix).bit_count() > radius for prefix in prefixes)
+    ]
+    return min(missed) - 1
+
+
+@pytest.mark.parametrize("radius", [0, 1, 2, 3])
+@pytest.mark.parametrize(("blocks", "distance"), [(1, 0), (2, 1), (3, 1), (3, 2), (4, 1), (4, 2)])
+def test_all_choices_of_blocks_against_every_set_of_bits(
+    blocks: int, distance: int, radius: int
+) -> None:
+    width = BITS // blocks
+    cut = [(1 << width) - 1 << width * number for number in range(blocks)]
+    prefixes = [sum(chosen) for chosen in combinations(cut, blocks - distance)]
+    assert _reach(blocks, distance, radius) == found_within(prefixes, radius)
+
+
+@pytest.mark.parametrize("flips", range(4))
+@given(data=st.data())
+def test_the_nested_tables_miss_nothing(flips: int, data: st.DataObject) -> None:
+    """Many differing bits are in few of their blocks, or one in each."""
+    design = parse_design(f"16+{flips}")
+    places = data.draw(st.sampled_from([range(64), range(16), range(24), range(0, 64, 4)]))
+    differing = data.draw(masks(min(design.reach_bits, len(places)), places))
+    prefixes = [each.permute(differing) >> 64 - each.prefix_bits for each in design.tables]
+    assert min(prefix.bit_count() for prefix in prefixes) <= flips
+
+
+@pytest.mark.parametrize("key_bytes", [1, 2, 3])
+def test_a_bucket_is_unpacked_or_refused_without_whole_rests(key_bytes: int) -> None:
+    """Not searched at the wrong places, whatever follows."""
+    rest = 8 - key_bytes
+    key, value = bytes(range(1 + key_bytes)), bytes(range(2 * rest))
+    assert unpack_buckets([(key, value)]) == key + value[:rest] + key + value[rest:]
+    for damaged in (value[:-1], value + b"\0"):
+        with pytest.raises(ValueError, match="whole rests"):
+            unpack_buckets([(key, damaged), (key, value)])

@@ -163,14 +163,6 @@ def test_a_table_that_is_none(tmp_path: Path, table: str, message: str) -> None:
         list(read(tmp_path))
 
 
-def test_a_table_may_hold_whole_pages(tmp_path: Path) -> None:
-    (tmp_path / "a.html").write_text("<html>")
-    rows = f"url,path,text\nhttp://a.example/,a.html,{'x' * 200_000}\n"
-    (tmp_path / "pages.csv").write_text(rows)
-    (found,) = read(tmp_path)
-    assert isinstance(found, SourcePage)
-
-
 def test_a_table_leads_nowhere_else(tmp_path: Path) -> None:
     (tmp_path / "folder").mkdir()
     (tmp_path / "secret.html").write_text("<html>secret")
