@@ -385,6 +385,50 @@ def test_records_in_folders_of_a_host_that_is_not_known(form: str) -> None:
     assert list_dropped(pages) == []
 
 
+def test_branches_in_folders_with_numbers_for_names() -> None:
+    """A stranger's chain lost a third of its pages; releases without a change are still one."""
+    draw, pages = random.Random(0), []  # noqa: S311 - of the test
+    terms = f"<p>{' '.join(make_words(900, 300))}"
+    for number in range(60, 72):
+        days = "".join(f"<td>{draw.choice(('free', 'booked'))}" for _ in range(28))
+        week = " ".join(draw.choice(("free", "booked")) for _ in range(7))
+        opens, closes = draw.randint(6, 11), draw.randint(16, 23)
+        for kind, said in (
+            ("calendar", f"<table>{days}</table>"),
+            ("week", f"<div>{week}</div>"),
+            ("hours", f"<li>Monday to Friday {opens} to {closes}<li>Sunday 10 to {closes - 3}"),
+            ("yoga", f"<p>{' '.join(make_words(number, 9))}"),
+        ):
+            shown = f"<title>{kind}</title><body><main><h1>{kind}</h1>{said}{terms}</main>"
+            pages.append((f"/branch/{number}/{kind}", shown))
+    kept = {html: path for path, html in pages}
+    dropped = list_dropped(shuffle(pages, 0))
+    assert len(dropped) == len(pages) - len(kept)
+    releases = [(f"/{n}/page{m}.html", make_article(m)) for n in (23, 24, 25) for m in range(9)]
+    assert set(dropped) | {path for path, _ in releases[9:]} == set(
+        list_dropped([*shuffle(pages, 0), *releases])
+    )
+
+
+@pytest.mark.parametrize(
+    ("said", "dropped"),
+    [
+        ("<p>{} Mill Street, Verford<p>Phone 0{} {}", False),
+        ("<table><td>{0}<td>Mill {1}<td>{2}</table>", False),
+        ("<p>Copied on {}", True),
+    ],
+)
+def test_contacts_on_two_hosts(said: str, *, dropped: bool) -> None:
+    """A stranger's branches and franchises have one frame, and other telephones."""
+    terms = f"<p>{' '.join(make_words(900, 300))}"
+    first, second = (
+        f"<title>Contact</title><main><h1>Contact</h1>{said.format(*numbers)}{terms}</main>"
+        for numbers in ((51, 609, 152357), (97, 739, 644915))
+    )
+    pages = [("/contact", first), ("http://franchise.example/contact", second)]
+    assert bool(list_dropped([*ARTICLES, *pages])) == dropped
+
+
 def test_releases_on_a_host_that_is_known_by_six_pages() -> None:
     """Until then a folder may be what tells two records apart, whatever their last names are."""
     first, *rest = [(f"/1.{n}/intro.html", make_offer(n)) for n in range(3)]
