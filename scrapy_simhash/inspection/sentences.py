@@ -10,7 +10,7 @@ from scrapy_simhash.crawl import end
 from scrapy_simhash.crawl.policy import NOT_FETCHED
 from scrapy_simhash.crawl.running import add_option
 from scrapy_simhash.judging.documents import Deciding
-from scrapy_simhash.judging.matching import MOST_CALLED
+from scrapy_simhash.judging.matching import CHANGES, MOST_CALLED
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -104,7 +104,8 @@ def tell_duplicate(
     elif words is None:
         why = f"it repeats {url}"
     elif not own:
-        why = f"it says nothing that {url} does not say"
+        aside = ", but for what changes by itself" * any(CHANGES in each for each in record.tests)
+        why = f"it says nothing that {url} does not say{aside}"
     elif len(own) >= MOST_WORDS:
         why = f"it says little that {url} does not say: {_show_words(own)}"
     else:
@@ -119,7 +120,7 @@ def _show_words(words: Sequence[str]) -> str:
 
 def tell_kept(nearest_url: str | None, decided: str, alike: int, *, changed: bool) -> str:
     """Tell why a page was kept, and how many others showed its text without repeating it."""
-    told = "Kept: nothing like it had come through when it was judged"
+    told = "Kept: nothing like it, with its title or heading, had come through when it was judged"
     others = plural(alike, "other page")
     if changed:
         told = "Kept: it was kept before, and shows another text now"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter, OrderedDict
 from typing import TYPE_CHECKING, TypeVar
 
-from scrapy_simhash.judging.noise import NO_SLOTS, Noise, Slots, clean_both, list_standing
+from scrapy_simhash.judging.noise import NO_SLOTS, Noise, Slots, clean_both
 from scrapy_simhash.judging.rule import LEAST_KNOWN, MET, UNKNOWN, Page, Site
 from scrapy_simhash.judging.words import Words
 from scrapy_simhash.pages.addresses import host_of
@@ -161,11 +161,11 @@ class Hosts:
         return clean_both((page, kept), (one, other), self._cut)
 
     def list_noise(self, page: Page, kept: Page) -> list[Change]:
-        """List what `clean_both` leaves out of two pages of one host."""
+        """List what `clean_both` may leave out of two pages of one host."""
         noise, seconds = self.get_noise(kept.facts.url), abs(page.facts.time - kept.facts.time)
-        own = list_standing(noise.list_own(kept.facts.url), (page, kept))
         found = {each.slot: each for each in noise.list_used(seconds, (page, kept))}
-        return [*(found | {each.slot: each for each in own}).values()]
+        own = {each.slot: each for each in noise.list_own(kept.facts.url)}
+        return [*(found | own).values()]
 
     def _cut(self, slots: Slots, page: Page, marked: Marks) -> Page:
         """Cut marked words out of a page, or remember it: its triples are made once."""

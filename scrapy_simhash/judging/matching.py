@@ -35,7 +35,7 @@ from scrapy_simhash.judging.documents import (
 )
 from scrapy_simhash.judging.documents import WORDS_DISTANCE_BITS as FEW_BITS
 from scrapy_simhash.judging.hosts import Hosts
-from scrapy_simhash.judging.noise import Slots, clean_both, learn, list_standing, may_be_doubted
+from scrapy_simhash.judging.noise import Slots, clean_both, learn, may_be_doubted, show_standing
 from scrapy_simhash.judging.rule import (
     DECLARED,
     RULES,
@@ -352,10 +352,10 @@ class Judge:
 
     def _list_noise(self, page: Page, kept: Page, number: int) -> Iterable[Noisy]:
         """List what of two pages changes by itself."""
-        if self.trusted is not None:
-            found = self.trusted.changes if self.trusted.document == number else ()
-            return list_standing(found, (page, kept))
-        return self.hosts.list_noise(page, kept)
+        if self.trusted is None:
+            return show_standing(self.hosts.list_noise(page, kept), page, kept)
+        found = self.trusted.changes if self.trusted.document == number else ()
+        return show_standing(found, page, kept)
 
     def _find_sites(self, page: Facts, kept: Facts, without: tuple[int, int]) -> tuple[Site, Site]:
         mine = self.hosts.find(self.documents, page.url, without)
@@ -403,7 +403,7 @@ class Judge:
         if sought and RULES[self.rule.name](*clean_both(pages, (slots, slots)), *sites).one:
             return kept._replace(sought=tuple(sought))
         stays = len(sought) < len(found)
-        return _STAYED if stays else "what stands around it does not tell where it is"
+        return _STAYED if stays else "its place could not be found again on other pages"
 
     def judge(self, document: Document) -> tuple[Verdict, Entry]:
         """Judge a document; also returns what is to be written of it, see `Entry`.

@@ -511,6 +511,27 @@ def list_standing(changes: Collection[Change], pages: Iterable[Page]) -> Iterato
     return (each for each in changes if each.slot in there)
 
 
+def show_standing(changes: Collection[Change], page: Page, kept: Page) -> Iterator[Change]:
+    """List the changes that stand on one of two pages, as they do there, the longest first."""
+    slots, shown = Slots(changes), list[Change]()
+    here, there = slots.locate(page), slots.locate(kept)
+    for change in changes:
+        if change.slot in here or change.slot in there:
+            mine = _show_places(page.words, here.get(change.slot, []))
+            theirs = _show_places(kept.words, there.get(change.slot, []))
+            shown.append(change._replace(values=(mine, theirs)) if mine or theirs else change)
+    return iter(sorted(shown, key=lambda change: -max(map(len, change.values))))
+
+
+def _show_places(words: Words, places: Iterable[tuple[int, int]]) -> str:
+    """Show the blocks in which something stands."""
+    marked = np.zeros(len(words), np.bool_)
+    for start, end in places:
+        marked[start:end] = True
+    blocks = (words.blocks[number] for number in np.unique(words.block_of[marked]).tolist())
+    return " ".join(word for block in blocks for word in words.tokens[block.start : block.end])
+
+
 def _compare_values(
     changes: Iterable[Change], first: Page, second: Page
 ) -> Iterator[tuple[Change, bool]]:

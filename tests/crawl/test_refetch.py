@@ -85,7 +85,8 @@ async def test_an_explanation_leaves_out_what_the_crawl_left_out(run: Run, tmp_p
     dropped = [each["url"] for each in done.decisions if each["action"] == "drop"]
     for url in dropped:
         answer = run.answer("explain", url, "--store", tmp_path)
-        assert "says nothing that" in answer["verdict"]
+        said = f"says nothing that {answer['pages'][1]['url']} does not say, but for what changes"
+        assert said in answer["verdict"]
         assert answer["own_words"] == answer["match_own_words"] == []
     (tmp_path / "log.jsonl").unlink()
     out = run.text("explain", dropped[0], "--store", tmp_path)

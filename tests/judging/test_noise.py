@@ -8,7 +8,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from scrapy_simhash.judging.noise import Change, Noise, Slot, Slots, clean_both, join, learn
+from scrapy_simhash.judging.noise import (
+    Change,
+    Noise,
+    Slot,
+    Slots,
+    clean_both,
+    join,
+    learn,
+    show_standing,
+)
 from scrapy_simhash.judging.rule import Page
 from scrapy_simhash.pages.facts import Facts
 from scrapy_simhash.pages.wording import Wording
@@ -227,6 +236,21 @@ def test_two_pages_of_a_folder_make_noise_there() -> None:
     assert noise.list("http://a.example/q/2") == []
     noise.add("http://a.example/q/1", changed(), 5)
     assert len(noise.list("http://a.example/r/2")) == 1
+
+
+def test_what_changes_is_shown_as_it_stands_on_both_pages_the_longest_first() -> None:
+    box, tags = ("red lamp", "blue chair and the old door"), "p p h3 li p p"
+    first, second = (
+        make(*TEXT, "others bought", box[n], "about", f"seen {n} times", tags=tags) for n in (0, 1)
+    )
+    changes = learn(first, second)
+    page, kept = (make("x", "others bought", each, tags="p h3 li") for each in ("a b c", "tea"))
+    assert [each.values for each in show_standing(changes, page, kept)] == [("a b c", "tea")]
+    page, kept = make("x y", "seen 7 times"), make("x y", "seen 88888 times", "z")
+    shown = [each.values for each in show_standing(changes, page, kept)]
+    assert shown == [("seen 7 times", "seen 88888 times")]
+    shown = [each.values for each in show_standing(changes, second, first)]
+    assert [values[0] for values in shown] == [box[1], "seen 1 times"]
 
 
 def test_a_refutation_wins_for_good() -> None:
