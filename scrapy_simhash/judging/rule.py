@@ -640,6 +640,7 @@ def _find_other_cells(page: Page, kept: Page, side: Side) -> str:
             _list_cells(kept.words, gap.other_start, gap.other_end),
             strict=False,
         )
+        if set(pair[0].split()).isdisjoint(pair[1].split())
     ]
     few = len(cells) <= _MOST_CELLS
     return "" if few else "texts in the place of others: {!r} / {!r}".format(*cells[0])

@@ -15,7 +15,6 @@ from msgspec import structs
 from numpy.typing import NDArray
 
 from scrapy_simhash.batch.joins import find_all
-from scrapy_simhash.batch.spark.pairs import collect, find_pairs, scatter_cells
 from scrapy_simhash.config import Config
 from scrapy_simhash.judging.documents import Rule, list_fingerprints, make_document
 from scrapy_simhash.judging.matching import compare_by_words
@@ -102,6 +101,8 @@ def rows_of(frame: Any, *columns: str) -> list[list[int]]:
 def test_pairs_are_those_of_one_machine(
     spark: Session, values: list[int], distance: int, small: bool
 ) -> None:
+    from scrapy_simhash.batch.spark.pairs import find_pairs  # noqa: PLC0415
+
     fingerprints = np.array(values * 2, np.uint64)
     frame = frame_of(spark, fingerprints).repartition(2)
     pairs = find_pairs(frame, distance, cell_rows=4 if small else 1000)
@@ -111,6 +112,8 @@ def test_pairs_are_those_of_one_machine(
 
 
 def test_a_prefix_with_a_fifth_of_all_kills_no_task(spark: Session) -> None:
+    from scrapy_simhash.batch.spark.pairs import find_pairs, scatter_cells  # noqa: PLC0415
+
     values = crowded(100_000)
     frame = frame_of(spark, values)
     cells, _ = scatter_cells(frame, 3, 4, 4_000)
@@ -294,6 +297,7 @@ def documents_of(spark: Session, *rows: dict[str, Any]) -> Any:
 def confirm_of(spark: Session, documents: Any, *, plain: bool = False) -> dict[str, list[Any]]:
     """Confirm pairs of documents with one fingerprint."""
     from scrapy_simhash.batch.spark.confirm import confirm_pairs  # noqa: PLC0415
+    from scrapy_simhash.batch.spark.pairs import collect  # noqa: PLC0415
 
     pairs = spark.createDataFrame([], "first bigint, second bigint, distance int")
     return collect(confirm_pairs(documents, pairs, Rule(3, "plain" if plain else "words")))
