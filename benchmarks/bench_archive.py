@@ -21,9 +21,12 @@ from measuring import make_parser, print_figures, split_numbers, take_turns, wri
 
 from scrapy_simhash.batch.archive.compression import (
     BLOCK_BYTES,
+    EQUAL,
+    SYMBOLS,
     BlockDecoder,
     count_symbols,
     encode_blocks,
+    make_code,
 )
 from scrapy_simhash.batch.archive.format import (
     CHECKSUM,
@@ -31,7 +34,6 @@ from scrapy_simhash.batch.archive.format import (
     choose_key_bytes,
     group_blocks,
 )
-from scrapy_simhash.batch.archive.huffman import EQUAL, SYMBOLS, make_code
 from scrapy_simhash.tables.designs import parse_design
 
 if TYPE_CHECKING:

@@ -14,13 +14,15 @@ from typing import TYPE_CHECKING
 from scrapy_simhash.simhash import FINGERPRINT_BITS
 from scrapy_simhash.tables.designs import (
     FEWEST_PREFIX_BITS,
+    FINGERPRINT_BYTES,
     MOST_FLIPS,
+    MOST_KEY_BYTES,
     MOST_TABLES,
     PAPER,
+    Design,
     block_widths,
     parse_design,
 )
-from scrapy_simhash.tables.permutation import FINGERPRINT_BYTES, MOST_KEY_BYTES, Design
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

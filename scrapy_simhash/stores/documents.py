@@ -63,7 +63,7 @@ if TYPE_CHECKING:
     from scrapy_simhash.judging.documents import Document, Rule
     from scrapy_simhash.pages.facts import Facts
     from scrapy_simhash.stores.keys import Keys
-    from scrapy_simhash.tables.permutation import Design
+    from scrapy_simhash.tables.designs import Design
     from scrapy_simhash.tables.probing import Probe, Prober
 
 

@@ -19,7 +19,7 @@ from scrapy_simhash.stores.documents import unpack_row, unseal
 from scrapy_simhash.tables.designs import parse_design
 
 if TYPE_CHECKING:
-    from scrapy_simhash.tables.permutation import Design
+    from scrapy_simhash.tables.designs import Design
 
 # Increased with each change of what is stored, or how.
 FORMAT = 25

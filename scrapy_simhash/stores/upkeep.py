@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from scrapy_simhash.tables.permutation import Design
+    from scrapy_simhash.tables.designs import Design
 
 _NO_WORDING = "no page is dropped for it until it was fetched again, which mends it"
 _DERIVED = (IDENTITIES, FINGERPRINTS, SITES, KEYS)

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 import numpy as np
 
 from scrapy_simhash.simhash import check_fingerprint
-from scrapy_simhash.tables.permutation import FINGERPRINT_BYTES, Design
+from scrapy_simhash.tables.designs import FINGERPRINT_BYTES, Design
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

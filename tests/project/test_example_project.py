@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from scrapy_simhash.commands.transfer import list_kept
+from scrapy_simhash.commands.upkeep import list_kept
 from scrapy_simhash.stores.opening import open_as_it_is
 from tests.helpers.crawling import read_lines
 from tests.helpers.labelling import LABELLED, gather_labelled_pages

@@ -34,13 +34,12 @@ from scrapy_simhash.batch.archive.compression import (
     check_block_bytes,
     count_symbols,
     encode_blocks,
+    make_code,
 )
-from scrapy_simhash.batch.archive.huffman import make_code
 from scrapy_simhash.errors import ArchiveError
 from scrapy_simhash.pages.facts import Recipe  # noqa: TC001 - msgspec reads it
 from scrapy_simhash.simhash import check_fingerprint
-from scrapy_simhash.tables.designs import parse_design
-from scrapy_simhash.tables.permutation import FINGERPRINT_BYTES, Design, Table
+from scrapy_simhash.tables.designs import FINGERPRINT_BYTES, Design, Table, parse_design
 
 if TYPE_CHECKING:
     import os
