@@ -15,8 +15,7 @@ from scrapy_simhash.crawl.running import add_option
 from scrapy_simhash.errors import PartlyFailedError
 from scrapy_simhash.inspection import log as logs
 from scrapy_simhash.inspection.explanation import explain
-from scrapy_simhash.inspection.figures import Figures
-from scrapy_simhash.inspection.report import write_report
+from scrapy_simhash.inspection.report import Figures, write_report
 from scrapy_simhash.inspection.sentences import answer
 from scrapy_simhash.inspection.urlrules import describe, find_rules, list_discarder_rules
 from scrapy_simhash.judge.log import CUT_OFF, FORGOTTEN, NOT_FOLLOWED

@@ -1,4 +1,4 @@
-"""The page of `report`: one HTML file without scripts.
+"""The figures of a log, and the page of `report`: one HTML file without scripts.
 
 Data from pages and URLs may be hostile: the template escapes it, and a policy in the file forbids
 scripts, requests, and everything but the style sheet of this package, by its digest.
@@ -8,26 +8,291 @@ from __future__ import annotations
 
 import base64
 import re
+from collections import Counter, defaultdict, deque
 from contextlib import ExitStack
 from hashlib import sha256
 from importlib.resources import files
+from itertools import islice
+from random import randrange
 from typing import TYPE_CHECKING, Any
 
 from scrapy_simhash._files import open_whole
-from scrapy_simhash._printable import format_time, plural, printable, show, show_bytes
+from scrapy_simhash._printable import (
+    format_time,
+    mask_passwords,
+    plural,
+    printable,
+    show,
+    show_bytes,
+)
 from scrapy_simhash._progress import show_progress
+from scrapy_simhash.crawl.end import NotFetched
+from scrapy_simhash.crawl.policy import LEFT_OUT
 from scrapy_simhash.crawl.running import add_option
 from scrapy_simhash.errors import InspectionError, StoreUnusableError
-from scrapy_simhash.inspection.figures import Figures, describe_drops, describe_groups
+from scrapy_simhash.inspection.comparing import compare_side_by_side
 from scrapy_simhash.inspection.log import ALL_CRAWLS, find_crawl, find_log, read_log, require_log
-from scrapy_simhash.inspection.sentences import answer
+from scrapy_simhash.inspection.sentences import OF_ONE_TEXT, answer, tell_reason
+from scrapy_simhash.judge.alerts import BEFORE, Alert, Alerts, Examples, LookAlikes, list_alerts
+from scrapy_simhash.judge.log import CUT_OFF, FORGOTTEN, NOT_FOLLOWED
+from scrapy_simhash.judging.matching import LEFT_OUT as OF_TEST
+from scrapy_simhash.pages.addresses import host_of
+from scrapy_simhash.pages.links import MOSTLY_NEW
 from scrapy_simhash.stores.opening import open_as_it_is
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterable, Iterator, Mapping
     from pathlib import Path
 
     from scrapy_simhash.config import Config
+    from scrapy_simhash.judge.log import Decision
+    from scrapy_simhash.judging.documents import StoredDocument
+    from scrapy_simhash.stores.store import Store
+
+# Only of the newest near-duplicates, examples are shown by original; all are counted.
+_MOST_NEWEST = 20_000
+_HOSTS_SHOWN, _GROUPS_SHOWN, _EXAMPLES_SHOWN, _LINKS_SHOWN = 20, 10, 3, 10
+MOST_DROPS = 100
+_MOST_OF_A_GROUP = 3
+_MOST_DOUBTFUL = 2_000  # as many are looked through for these
+_DRAWN = 30  # would-be drops; of so many without a wrong one, less than a tenth is (95 %)
+# What judged pages come to: all, or those of a host.
+_SUMS = ("judged", "near_duplicates", "dropped", "dropped_bytes")
+
+
+class Figures:
+    """Counts decisions for a report; memory grows with originals and kept pages."""
+
+    def __init__(self) -> None:
+        self.crawls = Counter[str]()  # their pages, in the order of their beginning
+        self._times: tuple[float, float] | None = None  # when the first and the last page came
+        self._cut_off: dict[str, str] = {}  # what cut crawls off
+        self._statuses: Counter[tuple[str, str]] = Counter()  # with their reasons
+        self._hosts: defaultdict[str, Counter[str]] = defaultdict(Counter)
+        # Near-duplicates, their links and bytes by action; "" for an import.
+        self._actions, self._links, self._bytes = Counter[str](), Counter[str](), Counter[str]()
+        # By the URL of the original; a page counts once.
+        self.groups: Counter[str] = Counter()
+        # Hashes of page and original: the URLs would take several times the memory.
+        self._grouped: set[int] = set()
+        self.originals: dict[str, int] = {}  # numbers in their store by URL; 0 for none
+        self.changed: set[str] = set()  # originals whose text was repeated is another one now
+        # With the pages that they repeat; objects would cost the collector of garbage seconds.
+        self.newest: deque[tuple[str, str]] = deque(maxlen=_MOST_NEWEST)
+        self.alerts, self._look_alikes = Alerts(), LookAlikes()
+        self._doubtful: list[Decision] = []
+        self.drawn: list[Decision] = []  # at random, of those that would be dropped
+        self._reasons: defaultdict[str, Examples] = defaultdict(Examples)
+        self._not_fetched = NotFetched()
+        # How many links nobody followed, by crawl, and the first ones, which the log has, by page.
+        self._not_followed: dict[str, int] = {}
+        self._listed: defaultdict[str, Examples] = defaultdict(Examples)
+        self._of_lists = 0
+
+    def add(self, decision: Decision) -> None:
+        """Count a decision."""
+        status, url, reason = decision.status, decision.url, decision.reason
+        if status == CUT_OFF:
+            self._cut_off[decision.crawl] = reason
+            return
+        if status == NOT_FOLLOWED:
+            before = self._not_followed.get(decision.crawl, 0)
+            self._not_followed[decision.crawl] = max(decision.links, before)
+            self._listed[decision.match_url or ""].add(url, _LINKS_SHOWN)
+            self._of_lists += (decision.new_links or 0.0) >= MOSTLY_NEW
+            return
+        self._statuses[status, reason] += 1
+        if status == FORGOTTEN:
+            return
+        if reason not in LEFT_OUT:
+            self._count_page(decision)
+        self.alerts.add(decision)
+        self._not_fetched.add(decision)
+        if reason == "changed" and url in self.groups:
+            self.changed.add(url)
+        if status == "near_duplicate":
+            self._add_near_duplicate(decision)
+        elif decision.parted_by and status == "new":
+            self._look_alikes.add(decision)
+        elif not decision.is_judged:
+            self._reasons[reason or status].add(url)
+
+    def _count_page(self, decision: Decision) -> None:
+        """Count a page that was judged, or should have been, for its crawl and its host."""
+        self.crawls[decision.crawl] += 1
+        if time := decision.time:
+            first, last = self._times or (time, time)
+            self._times = min(first, time), max(last, time)
+        if decision.is_judged:
+            host = self._hosts[host_of(decision.url)]
+            host["judged"] += 1
+            host["near_duplicates"] += decision.status == "near_duplicate"
+            host["dropped"] += decision.is_dropped
+            host["dropped_bytes"] += (decision.body_bytes or 0) * (decision.action == "drop")
+
+    def _add_near_duplicate(self, decision: Decision) -> None:
+        original, action = decision.match_url or "", decision.action
+        self._actions[action] += 1
+        self._links[action] += decision.links
+        self._bytes[action] += decision.body_bytes or 0
+        if (grouped := hash((decision.url, original))) not in self._grouped:
+            self._grouped.add(grouped)
+            self.groups[original] += 1
+        self.originals[original] = decision.match_document
+        self.newest.append((original, decision.url))
+        if action == "flag":
+            place = randrange(self._actions[action])  # noqa: S311 - reservoir sampling
+            if len(self.drawn) < _DRAWN:
+                self.drawn.append(decision)
+            elif place < _DRAWN:
+                self.drawn[place] = decision
+        self._doubtful.append(decision)
+        if len(self._doubtful) > 2 * _MOST_DOUBTFUL:
+            self._doubtful = self._sort_doubtful()
+
+    def _sort_doubtful(self) -> list[Decision]:
+        """List the near-duplicates that are least alike first, the oldest one of several."""
+
+        def rank(decision: Decision) -> tuple[float, int]:
+            alike = 1.0 if decision.similarity is None else decision.similarity
+            return alike, -(decision.distance or 0)
+
+        return sorted(self._doubtful, key=rank)[:_MOST_DOUBTFUL]
+
+    def list_doubtful(self) -> Iterator[Decision]:
+        """List the near-duplicates that are likeliest wrong, at most three of an original."""
+        of_group: Counter[str | None] = Counter()
+        seen = set()
+        for decision in self._sort_doubtful():
+            of_group[decision.match_url] += decision.url not in seen
+            if of_group[decision.match_url] <= _MOST_OF_A_GROUP and decision.url not in seen:
+                yield decision
+            seen.add(decision.url)
+
+    def describe(self) -> dict[str, Any]:
+        """Return all figures that need no store, ready for JSON."""
+        hosts = sorted(self._hosts.items(), key=lambda host: (-host[1]["judged"], host[0]))
+        sums = {name: sum(host[name] for _, host in hosts) for name in _SUMS}
+        would_drop = 0 if sums["dropped"] else self._actions["flag"]
+        pages, limits = self.crawls.total(), self._cut_off
+        first_time, last_time = self._times or (None, None)
+        return {
+            "first_time": first_time,
+            "last_time": last_time,
+            "pages": pages,
+            "not_judged": pages - sums["judged"],
+            **sums,
+            "kept": sums["judged"] - sums["dropped"],
+            "near_duplicates_kept": sums["near_duplicates"] - sums["dropped"] - would_drop,
+            "would_be_dropped": would_drop,
+            "would_drop_links": self._links["flag"],
+            "would_drop_bytes": self._bytes["flag"],
+            "links_dropped": self._links["drop"],
+            "statuses": {
+                ("left_out" if reason in LEFT_OUT else status)
+                + f" ({reason})" * bool(reason): number
+                for (status, reason), number in self._statuses.most_common()
+            },
+            "crawls": [{"crawl": name, "pages": n} for name, n in self.crawls.items()],
+            "cut_off": list(dict.fromkeys(limits.values())),
+            "forgotten": sum(n for (status, _), n in self._statuses.items() if status == FORGOTTEN),
+            "not_fetched": self._not_fetched.count(),
+            "reasons": [
+                {
+                    "reason": reason,
+                    "expected": reason in LEFT_OUT,
+                    **found.describe(),
+                    **dict(zip(("why", "advice"), tell_reason(reason), strict=True)),
+                }
+                for reason, found in _rank(self._reasons)
+            ],
+            "originals": len(self.groups),
+            "alerts": self.alerts.describe(),
+            "notes": self.alerts.describe(calm=True),
+            "walls": self.alerts.describe_walls({}),
+            "links_not_followed": sum(self._not_followed.values()),
+            "links_listed": sum(found.pages for found in self._listed.values()),
+            "links_of_lists": self._of_lists,
+            "not_followed": [
+                {"url": url, **each.describe()} for url, each in _rank(self._listed)[:_LINKS_SHOWN]
+            ],
+            "look_alikes": self._look_alikes.describe(),
+            "parted_by": self._look_alikes.list_kinds(),
+            "hosts": [{"host": host, **sums} for host, sums in hosts[:_HOSTS_SHOWN]],
+            "other_hosts": max(0, len(hosts) - _HOSTS_SHOWN),
+        }
+
+
+def _rank(found: Mapping[str, Examples]) -> list[tuple[str, Examples]]:
+    """List what was found, the most frequent first."""
+    return sorted(found.items(), key=lambda item: (-item[1].pages, item[0]))
+
+
+def describe_groups(figures: Figures, store: Store | None) -> dict[str, Any]:
+    """Describe the pages that most others repeat, and near-duplicates that may be wrong."""
+    groups = []
+    for url, pages in figures.groups.most_common(_GROUPS_SHOWN):
+        group = _name(url, _find_stored(store, figures.originals[url], url))
+        group["title"] += " (changed since)" * (url in figures.changed)
+        newest = dict.fromkeys(page for other, page in figures.newest if other == url)
+        groups.append({**group, "pages": pages, "examples": [*newest][:_EXAMPLES_SHOWN]})
+    doubtful: list[dict[str, Any]] = []
+    told = [*figures.alerts.list_told()]
+    there = store.find_documents([about for _, about, _ in told]) if store else {}
+    titles = {url: pages[-1].facts.title for url, pages in there.items() if pages}
+    for alert, about, found in told:
+        doubtful.append({"alert": alert, **found.describe()})
+        if alert is Alert.BECAME_ONE:
+            doubtful[-1]["advice"] = OF_ONE_TEXT
+        if about and alert in BEFORE:
+            doubtful[-1]["alert"] += f"{BEFORE[alert]} {about}"
+        elif about:
+            doubtful[-1] |= {"url": about, "title": titles.get(about, "")}
+    walls = figures.alerts.describe_walls(titles)
+    return {"walls": walls, "doubtful": doubtful, "groups": groups}
+
+
+def _find_stored(store: Store | None, number: int, url: str) -> StoredDocument | None:
+    """Return the page of a decision, or None if the store no longer has the same page."""
+    document = store.get_documents([number]).get(number) if store is not None else None
+    # A log has no passwords.
+    same = document is not None and mask_passwords(document.facts.url) == mask_passwords(url)
+    return document if same else None
+
+
+def _name(url: str, stored: StoredDocument | None) -> dict[str, str]:
+    return {"url": url, "title": stored.facts.title if stored else ""}
+
+
+def describe_drops(
+    figures: Figures,
+    decisions: Iterable[Decision],
+    store: Store | None,
+    progress: Callable[[int, int], object],
+) -> list[dict[str, Any]]:
+    """Describe up to 100 near-duplicates, with both texts in `rows` where the store has the two."""
+    drops: list[dict[str, Any]] = []
+    for decision in islice(decisions, MOST_DROPS):
+        original_url, tests = decision.match_url or "", decision.tests
+        there = None if original_url in figures.changed else store
+        page = _find_stored(there, decision.document, decision.url)
+        original = _find_stored(there, decision.match_document, original_url)
+        drop: dict[str, Any] = {
+            "decision": decision,
+            "page": _name(decision.url, page),
+            "original": _name(original_url, original),
+            "decided": "".join(tests[1:2]),
+            "left_out": [test.removeprefix(OF_TEST) for test in tests if test.startswith(OF_TEST)],
+            "alerts": [alert.removeprefix("that ") for alert, _ in list_alerts(decision)],
+        }
+        if page and original and page.record.original == original.document:
+            texts = [str(each.wording) for each in (original, page) if each.wording is not None]
+            if len(texts) == 2:  # noqa: PLR2004 - neither is damaged
+                drop["rows"] = compare_side_by_side(*texts)
+        drops.append(drop)
+        progress(len(drops), MOST_DROPS)
+    return drops
+
 
 # What this package wrote itself, it may replace; the template has it in its first lines.
 _OURS, _FIRST_BYTES = b'<meta name="generator" content="scrapy_simhash">', 200

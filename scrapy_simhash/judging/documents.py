@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 Status: TypeAlias = Literal["new", "near_duplicate", "revisit", "not_judged"]
 Standing: TypeAlias = Literal["got", "young", "earlier"]
 MOST_IDENTITY_BYTES = 64
+STAYS = "not taken for what changes by itself: "  # and why, in tests of a kept page
 # A document that more crawls got than these is not known to be of the oldest.
 _CRAWLS_KEPT = 4
 _MOST_WORDS, _MOST_CHARACTERS = 4, 80

@@ -21,6 +21,7 @@ from msgspec import structs
 
 from scrapy_simhash.judging.documents import (
     PLAIN_DISTANCE_BITS,
+    STAYS,
     Candidate,
     Deciding,
     Document,
@@ -62,7 +63,6 @@ if TYPE_CHECKING:
     from scrapy_simhash.pages.wording import Wording
 
 LEFT_OUT, CHANGES = "left out: ", "changes by itself: "
-STAYS = "not taken for what changes by itself: "
 # So many places in which a drop rests on noise are named.
 _MOST_NAMED = 3
 # A word may be as long as a page.
