@@ -55,7 +55,7 @@ def _module_name(path: Path) -> str:
 
 
 MODULES = {_module_name(path): path for path in sorted(PACKAGE.rglob("*.py"))}
-FAMILIES = ("look", "batch", "upkeep", "transfer")
+FAMILIES = ("look", "batch", "upkeep")
 FACES = {name for name, path in MODULES.items() if path.name == "__init__.py"}
 
 
