@@ -394,7 +394,7 @@ def _have_other_names(mine: str, theirs: str, site: Site, other_site: Site) -> b
     (one, end), (other, another_end) = site.find_name(mine), other_site.find_name(theirs)
     if one != other or (end and another_end and end != another_end):
         return True
-    return site.are_two_folders(mine, theirs)
+    return (host == another or site.known) and site.are_two_folders(mine, theirs)
 
 
 def _judge_stubs(page: Page, kept: Page) -> Ruling:
