@@ -262,6 +262,20 @@ def test_a_refutation_wins_for_good() -> None:
     assert noise.list("http://a.example/p/2") == []
 
 
+def test_what_was_seen_to_change_is_not_ruled_out_by_answers_that_happen_to_be_the_same() -> None:
+    """One of five banners: 91 of a stranger's copies were kept for two such answers."""
+    noise, (change,) = Noise(), changed()
+    page = make(*TEXT, "seen 12 times here", url="http://a.example/p/1")
+    for _ in range(2):
+        assert not noise.is_ruled_out(page.facts.url, change)
+        noise.test([change], page, page)
+    assert noise.is_ruled_out(page.facts.url, change)
+    noise.add("http://a.example/p/2", [change], 5)
+    assert not noise.is_ruled_out(page.facts.url, change)
+    noise.refute("http://a.example/p/3", [change])
+    assert noise.is_ruled_out(page.facts.url, change)
+
+
 def test_what_earlier_crawls_saw_counts_once_this_one_has_seen_it() -> None:
     one, other, later, url = Noise(), Noise(), Noise(), "http://a.example/p/9"
     one.add("http://a.example/p/1", changed(), 5)
