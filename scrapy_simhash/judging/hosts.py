@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, OrderedDict
+from itertools import chain
 from typing import TYPE_CHECKING, TypeVar
 
 from scrapy_simhash.judging.noise import NO_SLOTS, Noise, Slots, clean_both
@@ -163,9 +164,9 @@ class Hosts:
     def list_noise(self, page: Page, kept: Page) -> list[Change]:
         """List what `clean_both` may leave out of two pages of one host."""
         noise, seconds = self.get_noise(kept.facts.url), abs(page.facts.time - kept.facts.time)
-        found = {each.slot: each for each in noise.list_used(seconds, (page, kept))}
-        own = {each.slot: each for each in noise.list_own(kept.facts.url)}
-        return [*(found | own).values()]
+        counting = (noise.list_counting(each.facts.url, seconds) for each in (page, kept))
+        listed = chain(*counting, noise.list_own(kept.facts.url))
+        return [*{each.slot: each for each in listed}.values()]
 
     def _cut(self, slots: Slots, page: Page, marked: Marks) -> Page:
         """Cut marked words out of a page, or remember it: its triples are made once."""

@@ -504,13 +504,6 @@ def clean_both(
     return cut(slots[0], pages[0], marks[0]), cut(slots[1], pages[1], marks[1])
 
 
-def list_standing(changes: Collection[Change], pages: Iterable[Page]) -> Iterator[Change]:
-    """List the changes whose slots stand on one of some pages."""
-    slots = Slots(changes)
-    there = {slot for page in pages for slot in slots.locate(page)}
-    return (each for each in changes if each.slot in there)
-
-
 def show_standing(changes: Collection[Change], page: Page, kept: Page) -> Iterator[Change]:
     """List the changes that stand on one of two pages, as they do there, the longest first."""
     slots, shown = Slots(changes), list[Change]()
@@ -520,7 +513,7 @@ def show_standing(changes: Collection[Change], page: Page, kept: Page) -> Iterat
             mine = _show_places(page.words, here.get(change.slot, []))
             theirs = _show_places(kept.words, there.get(change.slot, []))
             shown.append(change._replace(values=(mine, theirs)) if mine or theirs else change)
-    return iter(sorted(shown, key=lambda change: -max(map(len, change.values))))
+    yield from sorted(shown, key=lambda change: -max(map(len, change.values)))
 
 
 def _show_places(words: Words, places: Iterable[tuple[int, int]]) -> str:
@@ -694,9 +687,11 @@ class Noise:
         counting = {
             each.slot: each
             for page in pages
-            for each in self._list_counting(page.facts.url, seconds)
+            for each in self.list_counting(page.facts.url, seconds)
         }
-        return list_standing(counting.values(), pages)
+        slots = Slots(counting.values())
+        there = {slot for page in pages for slot in slots.locate(page)}
+        return (each for slot, each in counting.items() if slot in there)
 
     def check(self, first: Page, second: Page, seconds: float) -> tuple[list[Change], list[Change]]:
         """List what counts as noise and is the same in a second answer, and what has changed.
@@ -706,12 +701,13 @@ class Noise:
         same: list[Change] = []
         changed: list[Change] = []
         if _share_enough(first.words, second.words):
-            counting = self._list_counting(first.facts.url, seconds)
+            counting = self.list_counting(first.facts.url, seconds)
             for change, is_same in _compare_values(counting, first, second):
                 (same if is_same else changed).append(change)
         return same, changed
 
-    def _list_counting(self, url: str, seconds: float) -> list[Change]:
+    def list_counting(self, url: str, seconds: float) -> list[Change]:
+        """List what counts as noise at an address, between two answers so far apart."""
         return [each.change for each in self.list(url) if each.seconds <= seconds]
 
     def refute(self, url: str, changes: Iterable[Change]) -> None:

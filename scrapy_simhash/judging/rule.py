@@ -291,9 +291,9 @@ class Site:
 
         Not where the sample has more pages in one of them, as of releases and languages; nor where
         only one has digits, or both have others, where such folders have several pages each, as
-        those of releases do: /1.0/x.html. On a host that is not known yet all do: what two
-        addresses end with may be a kind of page. Where nothing was ever asked of it, only numbers
-        that stand before the name do.
+        those of releases do: /1.0/x.html. Numbers do where most pages there have one of their own.
+        On a host that is not known yet all do: what two addresses end with may be a kind of page.
+        Where nothing was ever asked of it, only numbers that stand before the name do.
         """
         mine, theirs = parse_address(first), parse_address(second)
         if mine is None or theirs is None or len(mine.path) != len(theirs.path):
