@@ -311,7 +311,7 @@ class SimhashDownloaderMiddleware:
                 stats, seconds = self._crawler.stats, said.waited_seconds
                 stats.inc_value("simhash/waited_seconds", seconds)  # type: ignore[arg-type]
             # What is dropped needs no text, and no reader is as quick as the one that judges by.
-            if self.config.text_reader and decision.action != "drop":
+            if self.config.hand_over_text and decision.action != "drop":
                 request.meta[policy.TEXT_KEY] = await self._read_text(judges, asked, response)
             if not said.young:
                 return JudgedPage(decision, reader)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from difflib import SequenceMatcher
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -41,7 +42,7 @@ def compare_pages(
     """
     tables = 4 if config.tables == "auto" else config.tables
     reach_bits = parse_design(store.design if store else tables).reach_bits
-    rule = config.chosen_rule._replace(distance=min(config.distance, reach_bits))
+    rule = replace(config.chosen_rule, distance=min(config.distance, reach_bits))
     mine, theirs = first.facts, second.facts
     stored = isinstance(first, StoredDocument) and isinstance(second, StoredDocument)
     if not stored:  # a file has no scope, and a store knows nothing of it

@@ -106,7 +106,8 @@ class Alerts:
 
     def add(self, decision: Decision) -> None:
         """Count a near-duplicate, unless it is kept for somebody else, or a page that changed."""
-        text, changed = decision.text, decision.reason == "changed"
+        changed = decision.reason == "changed"
+        text = decision.text if changed or self._changed else ""
         if text and changed and len(self._changed) < _MOST_REMEMBERED:
             self._changed.setdefault(text, decision.url)
         first = self._changed.get(text, "")
@@ -215,6 +216,7 @@ class Walls:
         login page are alike.
         """
         places = find_places(decision.requested_url or decision.url, decision.canonical)
+        original = find_places(decision.match_url)
         if not decision.is_judged or places is None:
             return
         shape = places[:3]
@@ -226,7 +228,6 @@ class Walls:
         document, new_links = decision.match_document, decision.new_links or 0.0
         if not document or new_links >= MOSTLY_NEW:
             return
-        original = find_places(decision.match_url)
         _, led = _find_last(self._led, (document, shape), (decision.match_url or "", []))
         _note(led, places)
         for name in places.parameters:

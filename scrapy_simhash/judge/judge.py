@@ -114,6 +114,7 @@ class _Page(NamedTuple):
     decision: Decision
     made: PageFingerprint
     document: Document
+    group: str  # of the document
     since: float  # `time.monotonic`
 
 
@@ -280,7 +281,7 @@ class CrawlJudge:
             requested_url=page.requested,
         )
         document = make_document(made, self._rule, page, scope)
-        return _Page(asked, decision, made, document, time.monotonic())
+        return _Page(asked, decision, made, document, document.facts.group, time.monotonic())
 
     def _judge(
         self, page: _Page, trusted: Trusted | None = None
@@ -331,9 +332,8 @@ class CrawlJudge:
             return
         decision = page.decision.complete(verdict, page.document.facts, page.made)
         if match is not None:
-            links, group = page.made.targets, page.document.facts.group
             pages = filter(None, (decision.url, decision.requested_url, match.url))
-            decision.new_links = self._links.measure_new(links, group, *pages)
+            decision.new_links = self._links.measure_new(page.made.targets, page.group, *pages)
             decision.action = self._choose(page, decision, young)
             if entry is not None:
                 entry.record.new_links = decision.new_links
@@ -473,7 +473,7 @@ class CrawlJudge:
         return action
 
     def _note_links(self, page: _Page, decision: Decision, *, is_young: bool) -> None:
-        links, group = page.made.targets, page.document.facts.group
+        links, group = page.made.targets, page.group
         # Where nothing is dropped, all pages come, and the links count that would not be followed.
         flags = self._given.config.action == "flag"
         if not flags:

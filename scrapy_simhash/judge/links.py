@@ -11,9 +11,10 @@ from mmap import mmap
 from typing import TYPE_CHECKING
 
 import numpy as np
+import xxhash
 
 from scrapy_simhash.judge.messages import LeftLink
-from scrapy_simhash.pages.links import MOSTLY_NEW, PageLinks, digest_link, leads_back
+from scrapy_simhash.pages.links import MOSTLY_NEW, PageLinks, leads_back
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -102,4 +103,4 @@ def _read(links: PageLinks) -> NDArray[np.uint64]:
 
 
 def _digest(name: str) -> NDArray[np.uint64]:
-    return np.array([digest_link(name)], np.uint64)
+    return np.array([xxhash.xxh3_64_intdigest(name.encode("utf-8", "replace"))], np.uint64)

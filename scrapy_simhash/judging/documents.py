@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import IntEnum, StrEnum
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, TypeAlias
 
 import msgspec
@@ -45,7 +46,8 @@ RuleName = Literal["words", "plain"]
 DEFAULT_DISTANCE_BITS: dict[str, int] = {"words": WORDS_DISTANCE_BITS, "plain": PLAIN_DISTANCE_BITS}
 
 
-class Rule(NamedTuple):
+@dataclass(frozen=True)
+class Rule:
     """The settings that decide.
 
     Attributes:
@@ -60,7 +62,7 @@ class Rule(NamedTuple):
     name: str = "words"
     min_features: int = MIN_FEATURES
 
-    @property
+    @cached_property
     def by_words(self) -> bool:
         """Whether the words of two pages decide."""
         return self.name != "plain"

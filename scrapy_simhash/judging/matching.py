@@ -150,7 +150,7 @@ class _Compared(NamedTuple):
         `known` are attributes of the match that only a store knows.
         """
         page, kept = self.facts
-        distance = hamming_distance(page.fingerprint, kept.fingerprint)
+        distance = self.candidate.distance
         short, found = page.stub or kept.stub, self.candidate
         if self.similarity is None or distance <= FEW_BITS:
             found = Candidate(-1, 0, 0)
@@ -477,7 +477,10 @@ class Judge:
 
     def _make_match(self, compared: _Compared) -> Match:
         mine, theirs = compared.facts
-        better_url = is_better_url(mine.url, mine.canonical, theirs.url, theirs.canonical)
+        declared = mine.canonical or theirs.canonical
+        better_url = declared != "" and is_better_url(
+            mine.url, mine.canonical, theirs.url, theirs.canonical
+        )
         standing = self._stand(compared.candidate)
         return compared.describe(standing=standing, better_url=better_url)
 
@@ -580,7 +583,8 @@ def compare_by_words(
             hosts.find(documents, kept.url, numbers),
         )
     said = RULES[rule](mine, theirs, *sites)
-    compared = _wrap(said, Candidate(-1, 0, 0, name), (page, kept))
+    distance = hamming_distance(page.fingerprint, kept.fingerprint)
+    compared = _wrap(said, Candidate(distance, 0, 0, name), (page, kept))
     return compared._replace(sites=sites, pages=(mine, theirs)).describe()
 
 
@@ -603,6 +607,7 @@ def _compare_plainly(page: Facts, candidate: Candidate, kept: Facts, rule: Rule)
     else:
         deciding = Deciding.NO_WORDS
         duplicate = distance <= min(rule.distance, PLAIN_DISTANCE_BITS)
+    candidate = candidate._replace(distance=distance)
     return _Compared(candidate, (page, kept), duplicate, deciding.value)
 
 

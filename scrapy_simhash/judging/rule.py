@@ -350,7 +350,7 @@ def judge(page: Page, kept: Page, site: Site, other_site: Site) -> Ruling:
     few = max(len(each.words.wording.text) for each in (page, kept)) < MOST_BESIDE_DATA
     if few and not one_address and count_data_bits(page, kept) > MOST_BITS_OF_ONE_DATA:
         return Ruling(one=False, why=_TWO_DATA)
-    if min(len(page.words), len(kept.words)) < STUB_WORDS:
+    if min(len(page.words.tokens), len(kept.words.tokens)) < STUB_WORDS:
         return _judge_stubs(page, kept)
     template, other_template = site.mark(page.words), other_site.mark(kept.words)
     side = compare_words(page.words, kept.words, template)

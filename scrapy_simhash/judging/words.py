@@ -89,8 +89,6 @@ class Words:
         tokens, main, wording: as given.
         hashes: of the words, shape (n,).
         numbers: which of them have a digit.
-        triples, masked: hashes of each word with its neighbours, as they are and with any number
-            for each; shape (n,).
     """
 
     def __init__(
@@ -120,23 +118,21 @@ class Words:
         return Words(tokens, self._lines[kept], self.main[kept], self.wording)
 
     @cached_property
-    def triples(self) -> Hashes:
-        """Each word with its neighbours."""
-        return self._shingle(self.hashes)
-
-    @cached_property
-    def masked(self) -> Hashes:
-        """Each word with its neighbours, with any number for each."""
-        return self._shingle(np.where(self.numbers, _NUMBER, self.hashes))
-
-    def _shingle(self, hashes: Hashes) -> Hashes:
-        padded = np.concatenate([[_BEFORE], hashes, [_BEHIND]])
-        return hash_shingles(padded, _WINDOW) if self.tokens else NOTHING
+    def triples(self) -> tuple[Hashes, Hashes]:
+        """Each word with its neighbours, with any number for each, and as they are; shape (n,)."""
+        if not self.tokens:
+            return NOTHING, NOTHING
+        masked = np.where(self.numbers, _NUMBER, self.hashes)
+        return (
+            hash_shingles(np.concatenate([[_BEFORE], masked, [_BEHIND]]), _WINDOW),
+            hash_shingles(np.concatenate([[_BEFORE], self.hashes, [_BEHIND]]), _WINDOW),
+        )
 
     @cached_property
     def counted(self) -> tuple[Counts, Counts]:
         """How often it has each triple, masked and as they are."""
-        return Counts(self.masked), Counts(self.triples)
+        masked, exact = self.triples
+        return Counts(masked), Counts(exact)
 
     @cached_property
     def starts(self) -> NDArray[np.intp]:
@@ -315,7 +311,7 @@ class Template:
         needed = max(self._least, self._share * (len(self._pages) - len(left_out)))
         masked, exact = (
             self._counted[n].count(each) - sum(page.counted[n].count(each) > 0 for page in left_out)
-            for n, each in enumerate((words.masked, words.triples))
+            for n, each in enumerate(words.triples)
         )
         return masked >= needed, exact >= needed
 
@@ -340,8 +336,9 @@ class Side(NamedTuple):
 
 def compare_words(words: Words, other: Words, template: tuple[Marks, Marks] | None) -> Side:
     """Compare a page with another one; `template` are its triples that are its site's."""
-    both = other.counted[0].count(words.masked) > 0
-    exact = other.counted[1].count(words.triples) > 0
+    both, exact = (
+        counts.count(each) > 0 for counts, each in zip(other.counted, words.triples, strict=True)
+    )
     alone = np.where(words.numbers, middle(~exact), middle(~both))
     if template is None:
         return Side(words, both, both, alone, alone)

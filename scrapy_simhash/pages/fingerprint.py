@@ -93,11 +93,13 @@ def fingerprint_text(
     base = (page.base and join_url(url, page.base)) or url
     if len(base) > MOST_CHARACTERS:  # made to have each link repeat it
         base = ""
+    first, end = page.main_lines
     # One step of the paper after the other, each for both texts.
     main, whole = read_both(page.main, page.whole, page.main_lines, seed)
     whole_triples = hash_shingles(whole.hashes, SKETCH_WINDOW)
     main_features = weigh_features(main.hashes, recipe.window)
     whole_features = weigh_features(whole.hashes, recipe.window)
+    main_fingerprint, whole_fingerprint = simhash(*main_features), simhash(*whole_features)
     sketch = sketch_text(whole_triples)
     data = b""
     if page.data:
@@ -109,7 +111,7 @@ def fingerprint_text(
     stub, hidden = _digest(seed, page) if may_be_stub else (b"", b"")
     facts = Facts(
         b"",
-        simhash(*main_features),
+        main_fingerprint,
         # Where a block ends changes with the template.
         xxhash.xxh3_128_digest(main.normal.replace("\n", " ").encode()),
         title=page.title,
@@ -128,10 +130,10 @@ def fingerprint_text(
     return PageFingerprint(
         facts,
         stub,
-        whole_fingerprint=simhash(*whole_features),
+        whole_fingerprint=whole_fingerprint,
         whole_features=len(whole_features[0]),
         links=len(page.links),
-        extractor=WHOLE_TEXT if page.fell_back else OUR_READER,
+        extractor=OUR_READER if first < end else WHOLE_TEXT,
         text=page.main,
         wording=wording,
         targets=read_links(page.links, base),

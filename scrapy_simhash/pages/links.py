@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from functools import lru_cache
 from struct import pack
 from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import unquote, urlsplit
@@ -52,13 +51,6 @@ class PageLinks(NamedTuple):
 
 
 NO_LINKS = PageLinks()
-
-
-# A page's own address is counted several times.
-@lru_cache(maxsize=256)
-def digest_link(address: str) -> int:
-    """Make the digest of an address, as in `PageLinks`."""
-    return xxhash.xxh3_64_intdigest(address.encode("utf-8", "replace"))
 
 
 def read_links(links: Sequence[str], url: str) -> PageLinks:

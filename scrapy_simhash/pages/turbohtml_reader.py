@@ -121,7 +121,7 @@ class PageText(NamedTuple):
     """The texts and names of a page."""
 
     # Both one block a line: what stands in one paragraph, cell or item.
-    main: str  # its main text, or all visible text where `fell_back`
+    main: str  # its main text, or all visible text where none was found
     whole: str  # all its visible text, boilerplate included
     # `<title>`, or else `og:title`: white space collapsed, at most 300 characters
     title: str = ""
@@ -144,11 +144,6 @@ class PageText(NamedTuple):
     links_seen: tuple[str, ...] = ()  # those that are not within ignored elements
     # What is seen beside the text: alternative texts, values of fields and meters.
     beside: tuple[str, ...] = ()
-
-    @property
-    def fell_back(self) -> bool:
-        """Whether no main text was found."""
-        return self.main_lines[0] == self.main_lines[1]
 
 
 def check_legible(text: str, encoding: str | None) -> None:

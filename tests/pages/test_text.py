@@ -30,7 +30,7 @@ def test_what_is_read_besides_the_text() -> None:
     read = read_page(page(article() + twice, head, lang=" EN-gb ").encode(), "utf-8")
     assert (read.title, read.language) == ("The <b>harvest</b> & more", "en-gb")
     assert read.links == (*(f"/menu/{number}" for number in range(5)), "/new")
-    assert not read.fell_back
+    assert read.main_lines[0] < read.main_lines[1]
 
 
 @pytest.mark.parametrize(
@@ -258,7 +258,7 @@ def test_main_content_with_enough_words_is_not_widened() -> None:
 
 def test_main_content_that_is_more_than_the_body_is_none() -> None:
     read = read_page(f"<title><div></title><p><a>{_SENTENCE * 3}".encode(), "utf-8")
-    assert read.fell_back
+    assert read.main_lines == (0, 0)
     assert read.main == read.whole == _SENTENCE * 3
 
 
