@@ -53,7 +53,7 @@ from scrapy_simhash.pages.wording import unpack
 from scrapy_simhash.simhash import hamming_distance
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
     from scrapy_simhash.judging.documents import Reading, Rule, Standing
     from scrapy_simhash.judging.noise import Change as Noisy
@@ -80,7 +80,7 @@ _LEAST_ALIKE = 0.5
 _LOOKS_ALIKE = 0.9
 _STAYED = "pages that were asked for once more did not change there"
 _IN_VAIN = "other pages of that folder were asked for once more, and no drop came of it"
-_QUOTED = re.compile("['\"]")
+_QUOTED, _DIGITS = re.compile("['\"]"), re.compile(r"\d+")
 # A name that more documents have proposes none: it is the site's, or that of a kind of page; and
 # a fingerprint near to more says as little.
 MOST_CALLED = 8
@@ -165,7 +165,8 @@ class _Compared(NamedTuple):
             tests += [f"{LEFT_OUT}{CHANGES}{change}" for change in islice(noise, _MOST_NAMED)]
             words = [each.words.list_words(each.alone) for each in sides]
             if self.duplicate:
-                other_number = all(_says_number(each, f"{page.url} {kept.url}") for each in sides)
+                addressed = {n for url in (page.url, kept.url) for n in _find_numbers(url)}
+                other_number = all(_says_number(each, addressed) for each in sides)
             else:
                 parted_by = _find_parting(*self.pages, sides, self.why, words[0] or words[1])
                 tests += [f"{STAYS}{self.stays}"] * bool(parted_by and self.stays)
@@ -196,10 +197,17 @@ def _look_at(mine: Page, theirs: Page) -> tuple[Side, Side]:
     )
 
 
-def _says_number(side: Side, urls: str) -> bool:
-    """Return whether a main text has a number of its own that is in no address."""
+def _find_numbers(url: str) -> list[str]:
+    """Find the numbers in an address, behind its host and port."""
+    return _DIGITS.findall(url.partition("://")[2].partition("/")[2])
+
+
+def _says_number(side: Side, addressed: Collection[str]) -> bool:
+    """Return whether a main text has a number of its own that no address has."""
     own = np.flatnonzero(side.own & side.words.main & side.words.numbers).tolist()
-    return any(side.words.tokens[place] not in urls for place in own)
+    return any(
+        number not in addressed for n in own for number in _DIGITS.findall(side.words.tokens[n])
+    )
 
 
 def _find_parting(

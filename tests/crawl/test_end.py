@@ -181,8 +181,8 @@ async def test_a_release_with_another_number_is_named_and_no_warning(
         }
         return {f"/{release}/{n}.html": make_page(words) for n, words in pages.items()}
 
-    done = await crawl_pages(tmp_path, manual("1.0", 11) | manual("2.0", 140))
-    first = f"{done.root}/2.0/0.html"
+    done = await crawl_pages(tmp_path, manual("111.0", 11) | manual("112.0", 12))
+    first = f"{done.root}/112.0/0.html"
     said = f"Look at: 2 pages with another number in the main text, such as {first!r}."
     assert (end.read()[1:], end.warnings) == ([said], [])
     assert_report_agrees(tmp_path, said)
