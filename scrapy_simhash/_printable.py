@@ -2,6 +2,7 @@
 
 import re
 import traceback
+from collections.abc import Sequence
 from datetime import UTC, datetime
 
 # About the length of Scrapy's own lines; a URL may have megabytes.
@@ -10,6 +11,8 @@ MOST_LOGGED_CHARACTERS = 200
 MOST_SHOWN_CHARACTERS = 500
 # Enough for an error and its last calls.
 MOST_ERROR_CHARACTERS = 1_500
+# A word may be as long as a page.
+_MOST_WORDS, _MOST_CHARACTERS_OF_WORDS = 4, 80
 # Persian, Hindi and emoji need them; they do not change the layout of a display.
 _JOINERS = "\u200c\u200d"
 # Of a URL, up to the last @ before the path: a user may be a token, or have an escaped colon.
@@ -62,6 +65,11 @@ def quote(text: object) -> str:
     if len(text) > MOST_LOGGED_CHARACTERS:
         return f"{text[:half]!r}...{text[-half:]!r}"
     return repr(text)
+
+
+def show_words(words: Sequence[str]) -> str:
+    """Show the first words of several."""
+    return " ".join(words[:_MOST_WORDS])[:_MOST_CHARACTERS_OF_WORDS]
 
 
 def plural(count: int | None, noun: str) -> str:

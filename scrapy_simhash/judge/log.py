@@ -15,10 +15,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import msgspec
 from msgspec import structs
 
-from scrapy_simhash._printable import mask_passwords, quote, show_share
+from scrapy_simhash._printable import mask_passwords, quote, show_share, show_words
 from scrapy_simhash.config import DROPPING
 from scrapy_simhash.errors import StoreUnusableError
-from scrapy_simhash.judging.documents import show_words
 from scrapy_simhash.pages.addresses import bound_url
 
 if TYPE_CHECKING:

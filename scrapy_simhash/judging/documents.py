@@ -14,7 +14,7 @@ from scrapy_simhash.pages.facts import SKETCH_BYTES, Facts, Fetched
 from scrapy_simhash.simhash import check_fingerprint
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Collection
 
     from scrapy_simhash.judging.noise import Measured
     from scrapy_simhash.pages.facts import PageFingerprint
@@ -26,7 +26,6 @@ MOST_IDENTITY_BYTES = 64
 STAYS = "not taken for what changes by itself: "  # and why, in tests of a kept page
 # A document that more crawls got than these is not known to be of the oldest.
 _CRAWLS_KEPT = 4
-_MOST_WORDS, _MOST_CHARACTERS = 4, 80
 
 # Of a page of which only the text matters.
 _UNKNOWN = Fetched("", identity=b"-")
@@ -148,11 +147,6 @@ class Match:
     other_number: bool = False
     site_known: bool = False
     better_url: bool = False
-
-
-def show_words(words: Sequence[str]) -> str:
-    """Show the first words of several."""
-    return " ".join(words[:_MOST_WORDS])[:_MOST_CHARACTERS]
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from msgspec import structs
 
+from scrapy_simhash._printable import show_words
 from scrapy_simhash.judging.documents import (
     PLAIN_DISTANCE_BITS,
     STAYS,
@@ -32,7 +33,6 @@ from scrapy_simhash.judging.documents import (
     Status,
     Verdict,
     add_crawls,
-    show_words,
 )
 from scrapy_simhash.judging.documents import WORDS_DISTANCE_BITS as FEW_BITS
 from scrapy_simhash.judging.hosts import Hosts

@@ -18,12 +18,10 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 import numpy as np
 import regex
 
-from scrapy_simhash.pages.addresses import parse_address
 from scrapy_simhash.pages.features import (
     count_distinct,
     cut_lines,
     hash_shingles,
-    normalise,
     tokenise,
 )
 
@@ -177,12 +175,13 @@ class Words:
 
     def mark_address(self, url: str) -> Marks | None:
         """Mark the words of an address where the text writes it out; None if it does not."""
-        address = parse_address(url)
-        path = normalise("/".join(address.path).strip("/")) if address else ""
-        if not path or path not in self.wording.text or address is None:
+        # Scrapy's addresses are ASCII.
+        host, _, rest = url.lower().partition("://")[2].partition("/")
+        path = rest.partition("#")[0].partition("?")[0].strip("/")
+        if not path or path not in self.wording.text:
             return None
         # Without its first slash a path may be what a record says: "2026/11/26", "eur/usd".
-        host = re.escape(normalise(address.host))
+        host = re.escape(host)
         written = rf"(?:(?<!\w){host}|(?<![\w/]))/{re.escape(path)}(?![\w/])"
         marked = np.zeros(len(self), np.bool_)
         place = end = 0
@@ -406,8 +405,4 @@ def find_gaps(mine: Words, theirs: Words) -> list[Gap]:
 
 def sort_distinct(fingerprints: NDArray[np.uint64]) -> NDArray[np.uint64]:
     """Sort fingerprints and leave out repeated ones; shape (n,) in, (n,) or shorter out."""
-    # `np.unique` of numpy 2.3 and later hashes first, which takes much longer than a sort.
-    ordered = np.sort(fingerprints)
-    kept = np.ones(ordered.size, np.bool_)
-    np.not_equal(ordered[1:], ordered[:-1], out=kept[1:])
-    return ordered if kept.all() else ordered[kept]
+    return count_distinct(fingerprints)[0]

@@ -334,8 +334,6 @@ def _split(url: str) -> SplitResult | None:
 
 def is_better_url(url: str, canonical: str, other_url: str, other_canonical: str) -> bool:
     """Whether a page has the address that it and a page like it declare, and that one has not."""
-    if not (canonical or other_canonical):
-        return False
     own = plain_form(url)
     declared = {plain_form(each) for each in (canonical, other_canonical) if each}
     return bool(own) and declared == {own} and plain_form(other_url) != own

@@ -99,8 +99,8 @@ def fingerprint_text(
     whole_triples = hash_shingles(whole.hashes, SKETCH_WINDOW)
     main_features = weigh_features(main.hashes, recipe.window)
     whole_features = weigh_features(whole.hashes, recipe.window)
-    main_fingerprint, whole_fingerprint = simhash(*main_features), simhash(*whole_features)
     sketch = sketch_text(whole_triples)
+    main_fingerprint, whole_fingerprint = simhash(*main_features), simhash(*whole_features)
     data = b""
     if page.data:
         features = weigh_features(read_words(page.data, seed).hashes, 2)
