@@ -425,6 +425,26 @@ def _show_slow(titles: list[str], i: int, _: Random, number: int) -> str:
     return page(f"{titles[i]} - Daily", f"{LINKS}{main}<footer><p>{foot}</p></footer>")
 
 
+def _make_card(title: str, form: str) -> str:
+    """Make the card of another page: its title, and parts that many cards have."""
+    chance = draw("card", title)
+    price, place = f"{chance.randint(2, 30) * 10} euros", chance.choice(["Rome", "Oslo", "Bern"])
+    teaser = say(1, "teaser", title)
+    if form == "div":
+        return f"<div><h3>{title}</h3><p>{teaser}</p><div>{price}</div><div>{place}</div></div>"
+    return f"<li><div>{title}</div><div>{price}</div><div>{place}</div></li>"
+
+
+def _show_cards(form: str, titles: list[str], i: int, chance: Random, _: int) -> str:
+    cards = "".join(_make_card(each, form) for each in chance.sample(titles, 4))
+    more = "".join(f"<div>{_make_card(each, form)}</div>" for each in chance.sample(titles, 3))
+    fields = f"<ul><li>Price: {20 + i * 3 % 70} euros<li>Code: {1000 + i * 7}</ul>"
+    main = f"<h1>{titles[i]}</h1>{tell(6, 'cards', i)}{fields}"
+    side = f"<h2>Similar offers</h2><div>{cards}</div><h2>Seen lately</h2><div>{more}</div>"
+    foot = "<footer><p>About us, contact, imprint and all rights reserved.</p></footer>"
+    return page(f"{titles[i]} | Portal", f"<main>{main}</main><aside>{side}</aside>{foot}")
+
+
 SITES: dict[str, Callable[[], Site]] = {
     "shop": partial(make_shop, "shop"),
     "shopnone": partial(make_shop, "shopnone", "none"),
@@ -446,5 +466,7 @@ SITES: dict[str, Callable[[], Site]] = {
     "live": partial(make_live, "live"),
     "hostile": partial(_make_copied, "hostile", 50, 1, _show_hostile),
     "abtest": partial(_make_copied, "abtest", 50, 2, _show_frames),
+    "cards": partial(_make_copied, "cards", 60, 2, partial(_show_cards, "div")),
+    "rows": partial(_make_copied, "rows", 60, 2, partial(_show_cards, "li")),
     "slow": partial(_make_copied, "slow", 60, 2, _show_slow),
 }

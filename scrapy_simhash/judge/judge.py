@@ -45,9 +45,9 @@ from scrapy_simhash.judge.young import MOST_YOUNG, WithYoung, Young
 from scrapy_simhash.judging.documents import State, Verdict, make_document
 from scrapy_simhash.judging.hosts import Hosts
 from scrapy_simhash.judging.matching import UNCHANGED, UNDELIVERED, Judge, Trusted
-from scrapy_simhash.judging.noise import folder_of, learn
+from scrapy_simhash.judging.noise import learn
 from scrapy_simhash.judging.rule import Page
-from scrapy_simhash.pages.addresses import bound_url, host_of
+from scrapy_simhash.pages.addresses import are_of_one_origin, bound_url, host_of
 from scrapy_simhash.pages.facts import WHOLE_TEXT, Share
 from scrapy_simhash.pages.links import MOSTLY_NEW
 from scrapy_simhash.pages.wording import unpack
@@ -139,7 +139,7 @@ class CrawlJudge:
         self._reader = PageReader(given.recipe, config, status)
         self._rule, self._hosts = config.chosen_rule, Hosts(recalls=config.refetch > 0)
         self._refetches = Refetches(config.refetch)
-        self._dropped = 0  # near-duplicates
+        self._found = 0  # near-duplicates, also those that wait
         self._counted: dict[Reader, Share] = {}
         self._young, self._links = Young(), LinkTable()
         self._numbers: deque[int] = deque()
@@ -318,6 +318,7 @@ class CrawlJudge:
         self._begin(page.asked.number, loading=True)
         began = time.monotonic()
         judge, verdict, entry = self._judge(page)
+        self._found += verdict.match is not None
         if judge.doubt is not None and self._doubt(page, judge.doubt):
             return
         if judge.rests is not None:
@@ -340,7 +341,6 @@ class CrawlJudge:
         elif verdict.reason == UNCHANGED and self._given.config.unchanged == "drop":
             decision.action = FOLLOW if page.asked.action in LOSING else ""
         self._refetches.judged += 1
-        self._dropped += match is not None
         repeats = match is not None and decision.action != PASS
         reader = page.asked.page.reader
         counted = self._counted.get(reader) or Share(reader, self._given.crawl)
@@ -362,9 +362,9 @@ class CrawlJudge:
             return False
         url = doubt.page.facts.url
         # What is being asked for may answer this doubt, too.
-        asked = self._refetches.find_pending(doubt, host_of(url), folder_of(url))
+        asked = self._refetches.find_pending(doubt)
         if not asked:
-            if not self._refetches.take(doubt, host_of(url), folder_of(url)):
+            if not self._refetches.take(doubt):
                 return False
             age_seconds = time.time() - doubt.page.facts.time
             pause_seconds = min(max(0.0, _AGE_SECONDS - age_seconds), _AGE_SECONDS)
@@ -398,7 +398,10 @@ class CrawlJudge:
         _, verdict, entry = self._judge(page, Trusted(document, honest))
         confirmed = verdict.match is not None and verdict.match.document == document
         if used and page.asked.young and not self._waits_are_over:
-            if self._refetches.takes_check(kept, host, place, confirmed=confirmed):
+            # A request is like that of the page, which may be sent to its own host only.
+            if are_of_one_origin(mine.facts.url, url) and self._refetches.takes_check(
+                kept, host, place, confirmed=confirmed
+            ):
                 self._say(Refetch(page.asked.number, document, url))
             checked, is_doubtful = self._refetches.find_checked(place)
             waits = checked and (is_doubtful or not confirmed)
@@ -421,10 +424,10 @@ class CrawlJudge:
             self._begin(0)
         if asked is not None and answer is not None and not self._learn_from(asked, answer):
             return
-        before = self._dropped
+        before = self._found
         self._release(-again.document)
         if asked is not None and not asked.place:
-            self._refetches.note(asked, dropped=self._dropped > before)
+            self._refetches.note(asked, dropped=self._found > before)
 
     def _learn_from(self, asked: Asked, answer: Page) -> bool:
         """Note what changed between two answers to one address; False if it is asked once more."""

@@ -29,6 +29,8 @@ _MOST_IN_VAIN = 3
 # A checked page that shows the same is asked for so many times: a counter of four values shows one
 # of them in all of three answers in 1 of 64 checks, in all of five in 1 of 1,024.
 _MOST_ASKED = 5
+# And of the doubts about pages whose addresses name other documents so many.
+_SHARE_OF_FAR = 0.5
 # Of hosts, folders and documents.
 _MOST_REMEMBERED = 100_000
 
@@ -40,7 +42,7 @@ class Asked(NamedTuple):
         doubt: about it.
         place: whose noise is checked; "" in a doubt.
         times: how often it was asked for.
-        folder: host and folder of a doubt.
+        folder: host and folder of a doubt, and whether it is a far one.
         second: what it answered first, if it is asked for again.
         changed: what was not the same in one of its answers.
     """
@@ -48,7 +50,7 @@ class Asked(NamedTuple):
     doubt: Doubt
     place: str = ""
     times: int = 1
-    folder: tuple[str, str] = ("", "")
+    folder: tuple[str, str, bool] = ("", "", False)
     second: Page | None = None
     changed: tuple[Change, ...] = ()
 
@@ -66,74 +68,77 @@ class Refetches:
         self._pending: dict[int, Asked] = {}
         self._done: set[int] = set()
         # Of a host; without those of which drops came, which pay for themselves.
-        self._doubts, self._paid = Counter[str](), Counter[str]()
-        self._attempts = Counter[tuple[str, str]]()
+        self._doubts, self._paid = Counter[tuple[str, bool]](), Counter[str]()
+        self._attempts = Counter[tuple[str, str, bool]]()
         self._checks = Counter[str]()
         self._rests = Counter[str]()
         self._checking: dict[str, int] = {}  # the document that is checked for a place
         self._checked: set[tuple[str, int]] = set()  # places, and the documents asked for them
         # Slots of a place that were seen to change on a page that was checked.
         self._confirmed: set[tuple[str, Slot]] = set()
-        self._in_vain = Counter[tuple[str, str]]()
-        self._passed = Counter[tuple[str, str]]()  # pages in doubt passed over since the last one
+        self._in_vain = Counter[tuple[str, str, bool]]()
+        self._passed = Counter[
+            tuple[str, str, bool]
+        ]()  # pages in doubt passed over since the last one
 
-    def find_bar(self, document: int, url: str) -> str:
+    def find_bar(self, doubt: Doubt) -> str:
         """Find why a document may not be in doubt, for people, or return ""."""
-        pending = self._pending.get(document)
+        pending = self._pending.get(doubt.document)
         if pending is not None:
             return "that page is being checked" * bool(pending.place)
-        host, folder = host_of(url), folder_of(url)
-        if document in self._done:
+        place = host, _, far = _place(doubt)
+        if doubt.document in self._done:
             return "that page was asked for once more, and did not change there"
-        if self._doubts[host] >= self._most:
+        doubts = self._doubts[host, True], self._doubts[host, False]
+        if sum(doubts) >= self._most or (far and doubts[0] >= _SHARE_OF_FAR * self._most):
             return f"SIMHASH_REFETCH allows {self._most} doubts in vain a host, and these were had"
-        if self._doubts.total() >= self._find_bound():
+        if self._doubts.total() >= self._find_bound() * (_SHARE_OF_FAR if far else 1):
             return f"{_SHARE_OF_PAGES:.0%} of the pages of the crawl were asked for once more"
-        for place, most in (((host, folder), _ATTEMPTS), ((host, "*"), 2 * _ATTEMPTS)):
-            self._attempts[place] += 1
-            if self._attempts[place] > most * self._most:
+        for looked, most in ((place, _ATTEMPTS), ((host, "*", far), 2 * _ATTEMPTS)):
+            self._attempts[looked] += 1
+            if self._attempts[looked] > most * self._most:
                 return "this folder was looked at often enough"
         return ""
 
-    def is_in_vain(self, url: str) -> bool:
+    def is_in_vain(self, doubt: Doubt) -> bool:
         """Return whether a doubt is not asked about, nor answered by another one of the host."""
         for counts in (self._attempts, self._passed, self._rests):
             if len(counts) > _MOST_REMEMBERED:
                 counts.clear()
-        host, asked = host_of(url), (each.folder[0] for each in self._pending.values())
-        in_vain = not self._is_due(host, folder_of(url)) and host not in asked
-        self._passed[host, folder_of(url)] += in_vain
+        place, asked = _place(doubt), (each.folder[0] for each in self._pending.values())
+        in_vain = not self._is_due(place) and place[0] not in asked
+        self._passed[place] += in_vain
         return in_vain
 
-    def _is_due(self, host: str, folder: str) -> bool:
-        in_vain = self._in_vain[host, folder]
-        return in_vain < _MOST_IN_VAIN or self._passed[host, folder] >= 2**in_vain
+    def _is_due(self, place: tuple[str, str, bool]) -> bool:
+        in_vain = self._in_vain[place]
+        return in_vain < _MOST_IN_VAIN or self._passed[place] >= 2**in_vain
 
     def _find_bound(self) -> float:
         if len(self._done) >= _MOST_REMEMBERED:
             return 0
         return max(_FREE, _SHARE_OF_PAGES * self.judged)
 
-    def find_pending(self, doubt: Doubt, host: str, folder: str) -> int:
+    def find_pending(self, doubt: Doubt) -> int:
         """Return the document that is being asked for and may answer a doubt, too; or 0.
 
         That is one of the same folder, or of the host where both part at the same place.
         """
-        sought = {each.slot for each in doubt.sought}
+        (host, folder, _), sought = _place(doubt), {each.slot for each in doubt.sought}
         for document, asked in self._pending.items():
-            where, place = asked.folder
             shared = any(each.slot in sought for each in asked.doubt.sought)
-            if where == host and (place == folder or shared):
+            if asked.folder[0] == host and (asked.folder[1] == folder or shared):
                 return document
         return 0
 
-    def take(self, doubt: Doubt, host: str, folder: str) -> bool:
+    def take(self, doubt: Doubt) -> bool:
         """Note that a page is asked for, which may be; return False if that is in vain."""
-        if not self._is_due(host, folder):
+        place = _place(doubt)
+        if not self._is_due(place):
             return False
-        self._passed[host, folder] = 0
-        self._doubts[host] += 1
-        self._pending[doubt.document] = Asked(doubt, folder=(host, folder))
+        self._passed[place] = 0
+        self._doubts[place[0], doubt.far] += 1
+        self._pending[doubt.document] = Asked(doubt, folder=place)
         return True
 
     def list_confirmed(self, place: str, used: Iterable[Change]) -> Iterator[Change]:
@@ -190,10 +195,10 @@ class Refetches:
 
     def note(self, asked: Asked, *, dropped: bool) -> None:
         """Note whether a drop came of a doubt."""
-        host, _ = asked.folder
+        host, _, far = asked.folder
         if dropped and self._paid[host] < self._most:
             self._paid[host] += 1
-            self._doubts[host] -= 1
+            self._doubts[host, far] -= 1
         self._in_vain[asked.folder] = 0 if dropped else self._in_vain[asked.folder] + 1
 
     def confirm(self, place: str, changes: Iterable[Change]) -> None:
@@ -202,3 +207,8 @@ class Refetches:
         self._confirmed |= {
             (each, change.slot) for change in changes for each in (place, everywhere)
         }
+
+
+def _place(doubt: Doubt) -> tuple[str, str, bool]:
+    url = doubt.page.facts.url
+    return host_of(url), folder_of(url), doubt.far

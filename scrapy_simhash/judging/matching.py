@@ -48,7 +48,12 @@ from scrapy_simhash.judging.rule import (
     find_names_apart,
 )
 from scrapy_simhash.judging.words import compare_words, find_signs
-from scrapy_simhash.pages.addresses import host_of, is_better_url, split_url
+from scrapy_simhash.pages.addresses import (
+    are_of_one_origin,
+    host_of,
+    is_better_url,
+    last_segment,
+)
 from scrapy_simhash.pages.wording import unpack
 from scrapy_simhash.simhash import hamming_distance
 
@@ -99,11 +104,13 @@ class Doubt(NamedTuple):
         document: its number.
         page: as it was judged, with all its words.
         sought: where it parts from the page in doubt.
+        far: their addresses name other documents, which they are then, nearly always.
     """
 
     document: int
     page: Page
     sought: tuple[Noisy, ...] = ()
+    far: bool = False
 
 
 class Trusted(NamedTuple):
@@ -169,7 +176,7 @@ class _Compared(NamedTuple):
                 other_number = all(_says_number(each, addressed) for each in sides)
             else:
                 parted_by = _find_parting(*self.pages, sides, self.why, words[0] or words[1])
-                tests += [f"{STAYS}{self.stays}"] * bool(parted_by and self.stays)
+                tests += [f"{STAYS}{self.stays}"] * bool(self.stays)
         return Match(
             self.candidate.number,
             kept.fingerprint,
@@ -246,9 +253,9 @@ class Judge:
         crawl: id of the crawl that fetched what is judged, or "" outside of crawls.
         incremental: what any crawl got counts, not only what this one did.
         hosts: what is known of them; lasts from one judge to the next.
-        find_bar: returns why a document at an address may not be asked for once more, or ""; None
-            where nothing is asked for.
-        is_in_vain: whether a doubt about the page at an address would change nothing.
+        find_bar: returns why a kept page may not be asked for once more, or ""; None where nothing
+            is asked for.
+        is_in_vain: whether a doubt would change nothing.
         whole: a page fetched again is unchanged only if all of it is, not its main text alone.
         trusted: leave out this alone of what changes by itself.
         doubt: about the page that was judged, if there is one.
@@ -260,8 +267,8 @@ class Judge:
     crawl: str = ""
     incremental: bool = True
     hosts: Hosts = field(default_factory=Hosts)
-    find_bar: Callable[[int, str], str] | None = None
-    is_in_vain: Callable[[str], bool] = _never
+    find_bar: Callable[[Doubt], str] | None = None
+    is_in_vain: Callable[[Doubt], bool] = _never
     whole: bool = False
     trusted: Trusted | None = None
     doubt: Doubt | None = None
@@ -380,11 +387,12 @@ class Judge:
         for place, each in enumerate(compared):
             if each.kept and each.pages and each.sites:
                 alone = int(each.sides[0].alone.sum()) if each.sides else len(each.pages[0].words)
-                kept = Doubt(each.candidate.number, each.kept)
-                parted.append((alone, kept.document, place, kept, each.pages, each.sites))
-        parted = sorted(parted, key=lambda each: each[:2])[:_MOST_DOUBTED]
-        in_vain = all(self.is_in_vain(each[3].page.facts.url) for each in parted)
-        for alone, _, place, kept, pages, sites in parted:
+                far = not _are_called_alike(page.facts.url, each.kept.facts.url)
+                kept = Doubt(each.candidate.number, each.kept, far=far)
+                parted.append((far, alone, kept.document, place, kept, each.pages, each.sites))
+        parted = sorted(parted, key=lambda each: each[:3])[:_MOST_DOUBTED]
+        in_vain = all(self.is_in_vain(each[4]) for each in parted)
+        for _, alone, _, place, kept, pages, sites in parted:
             words = len(pages[0].words)
             if alone > _MOST_IN_DOUBT * words and words >= STUB_WORDS:
                 break
@@ -399,9 +407,9 @@ class Judge:
     ) -> Doubt | str:
         """Doubt whether a kept page stays as it is where it parts from a page, or say why not."""
         url = kept.page.facts.url
-        if not _are_of_one_host(page.facts.url, url):
+        if not are_of_one_origin(page.facts.url, url):
             return "the other page is on another host"
-        if self.find_bar and (bar := self.find_bar(kept.document, url)):
+        if self.find_bar and (bar := self.find_bar(kept)):
             return bar
         if not may_be_doubted(pages[0].words, pages[1].words):
             return "too much differs"
@@ -514,11 +522,13 @@ def _rank_alike(compared: _Compared) -> tuple[object, ...]:
     return -(compared.similarity or 0.0), *compared.candidate[:-1]
 
 
-def _are_of_one_host(mine: str, theirs: str) -> bool:
-    first, second = split_url(mine), split_url(theirs)
-    if first is None or second is None:
-        return False
-    return bool(first.netloc) and (first.scheme, first.netloc) == (second.scheme, second.netloc)
+def _are_called_alike(mine: str, theirs: str) -> bool:
+    """Whether two addresses may name one document: by all numbers of one, or by their last name."""
+    one, other = (url.partition("?")[0] for url in (mine, theirs))
+    numbers, others = set(_find_numbers(one)), set(_find_numbers(other))
+    if numbers and others:
+        return numbers <= others or others <= numbers
+    return last_segment(one) == last_segment(other)
 
 
 def _rank(page: Facts, candidate: Candidate, other: Facts) -> tuple[object, ...]:

@@ -10,14 +10,15 @@ from __future__ import annotations
 import re
 from collections import Counter, defaultdict
 from difflib import SequenceMatcher
-from itertools import compress, takewhile
+from itertools import chain, compress, islice, takewhile
+from operator import not_
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import msgspec
 import numpy as np
 
-from scrapy_simhash.judging.rule import Page
-from scrapy_simhash.judging.words import ANY_NUMBER
+from scrapy_simhash.judging.rule import PARAGRAPH_WORDS, Page
+from scrapy_simhash.judging.words import ANY_NUMBER, align
 from scrapy_simhash.pages.addresses import parse_address
 from scrapy_simhash.pages.features import normalise, tokenise
 
@@ -34,13 +35,15 @@ if TYPE_CHECKING:
 
     from scrapy_simhash.judging.words import Block, Marks, Words
 
+    _Anchored: TypeAlias = tuple[Block, str, str]  # as `list_anchors` has it
     _Row: TypeAlias = tuple[str, str]  # of blocks with one tag: what stands before, and the tag
     _Numbers: TypeAlias = dict[tuple[str, ...], tuple[int, str]]  # by what is around: place, word
 
 # A slot of words: the two words before and behind it, digits masked, within its block.
-WORDS, BLOCKS, NAMES = "words", "blocks", "name"
+WORDS, BLOCKS, LABELLED, NAMES = "words", "blocks", "labelled", "name"
 _AROUND = 2
 _MAIN_HEADING = "h1"
+_HEADINGS = {"h1", "h2", "h3", "h4", "h5", "h6"}
 _START, _END, _NUMBER, _NAME = "^", "$", ANY_NUMBER, "<name>"
 # Blocks are two answers of one if so many of their words are the same.
 _LEAST_ALIKE = 0.5
@@ -53,6 +56,9 @@ _LEAST_SHARED = 0.5
 _LONGER = 2
 # Blocks with fewer words beside their numbers may be a record's: a price, a size.
 _FEW_WORDS = 3
+# Blocks of so few words are labels, "advertisement", and parts of cards: a place, a price.
+_WORDS_OF_PART, _MOST_PARTS = 4, 2
+_LEAST_OF_LIST = 3
 _PAGES = 2
 # What changes within so short a time does so at every fetch, or nearly.
 _AT_EVERY_FETCH_SECONDS = 60.0
@@ -127,15 +133,16 @@ def _is_telling(before: tuple[str, ...], behind: tuple[str, ...]) -> bool:
     return real >= _AROUND or (real == 1 and _START in before and behind == (_END, _END))
 
 
-def list_anchors(page: Page) -> Iterator[tuple[Block, str]]:
-    """List the blocks, each with the text of the one before, digits masked; "" before the first."""
+def list_anchors(page: Page) -> Iterator[_Anchored]:
+    """List the blocks, each with the text of the one before, "" for none, and its own; masked."""
     words, title, heading = page.words, " ".join(page.title), " ".join(page.heading)
     before = ""
     for block, (text, masked) in zip(words.blocks, words.texts, strict=True):
-        yield block, before
         # Another heading than the main one may be of a box: "Latest comments".
         is_name = text == heading and (block.tag == _MAIN_HEADING or text in title)
-        before = _NAME if text and (is_name or text == title) else masked
+        own = _NAME if text and (is_name or text == title) else masked
+        yield block, before, own
+        before = own
 
 
 def _list_runs(mine: Sequence[str], theirs: Sequence[str]) -> list[tuple[int, int, int, int]]:
@@ -181,10 +188,13 @@ def learn(first: Page, second: Page) -> list[Change]:
     """
     if not _share_enough(first.words, second.words):
         return []
+    lists = list(_learn_blocks(first, second))
+    rest = Slots(lists)
     changes = list(_learn_names(first, second))
-    changes += _learn_words(first, second)
-    cleaned = Slots(changes)
-    changes += _learn_blocks(first, second, cleaned)
+    changes += _learn_words(rest.clean(first), rest.clean(second))
+    known = {each.slot for each in lists}
+    blocks = _learn_blocks(first, second, Slots(changes))
+    changes += lists + [each for each in blocks if each.slot not in known]
     changes = changes[:MOST_SLOTS]
     # What stays the same at another place with these words around it is no slot.
     same = {each.slot for each, is_same in _compare_values(changes, first, second) if is_same}
@@ -297,33 +307,59 @@ def _learn_words(first: Page, second: Page) -> Iterator[Change]:
 
 
 class _Region(NamedTuple):
-    """Blocks in a row that have changed: what stands before them, their tags, and their words."""
+    """Blocks in a row that have changed: where, and the slot that they are."""
 
-    anchor: str
-    tags: tuple[str, ...]
-    words: list[str]
+    slot: Slot
+    start: int
+    end: int
 
 
-def _learn_blocks(first: Page, second: Page, cleaned: Slots) -> Iterator[Change]:
-    """Learn behind which blocks other blocks change."""
+def _learn_blocks(first: Page, second: Page, cleaned: Slots | None = None) -> Iterator[Change]:
+    """Learn behind which blocks other blocks change; with None only lists, whatever the numbers."""
     mine, theirs = (_digest_blocks(page, cleaned) for page in (first, second))
     rows, others = _index_rows(first, mine), _index_rows(second, theirs)
     anew = {key for key, row in rows.items() if _are_drawn_anew(row, others.get(key, ()))}
-    found: dict[Slot, Change] = {}
-    for page, digests, there in ((first, mine, theirs), (second, theirs, mine)):
-        for region in _list_regions(page, digests, set(there), anew):
-            slot = Slot(BLOCKS, (region.anchor,), region.tags)
-            lone = sum(not _DIGIT.search(word) for word in region.words) < _FEW_WORDS
-            before = found.get(slot, Change(slot, 0))
-            shown = [" ".join(region.words[:12]) * (page is each) for each in (first, second)]
-            values = before.values[0] or shown[0], before.values[1] or shown[1]
-            found[slot] = Change(slot, 0, values, before.weak or lone)
-    # What only one answer has may be a wall in the place of the page's own text.
-    yield from (each for each in found.values() if all(each.values))
+    gaps = align(mine, theirs)
+    found: defaultdict[Slot, tuple[list[int], list[int]]] = defaultdict(lambda: ([], []))
+    for n, (page, digests) in enumerate(((first, mine), (second, theirs))):
+        changed = [False] * len(digests)
+        for gap in gaps:
+            start, end = gap[2 * n : 2 * n + 2]
+            changed[start:end] = [digest != 0 for digest in digests[start:end]]
+        for region in _list_regions(page, changed, anew):
+            found[region.slot][n].extend(range(region.start, region.end))
+    for slot, places in found.items():
+        # What only one answer has may be a wall in the place of the page's own text; and what is
+        # said in another order is no less what a page says.
+        if all(places) and sorted(mine[n] for n in places[0]) != sorted(
+            theirs[n] for n in places[1]
+        ):
+            texts = [
+                [
+                    page.words.tokens[start:end]
+                    for _, start, end in map(page.words.blocks.__getitem__, each)
+                ]
+                for page, each in zip((first, second), places, strict=True)
+            ]
+            if cleaned is None and not _are_others(*texts):
+                continue
+            words = [[*chain.from_iterable(each)] for each in texts]
+            shown = " ".join(words[0][:12]), " ".join(words[1][:12])
+            weak = any(sum(not _DIGIT.search(word) for word in each) < _FEW_WORDS for each in words)
+            yield Change(slot, 0, shown, weak)
 
 
-def _digest_blocks(page: Page, cleaned: Slots) -> list[int]:
-    """Return a hash of each block without what stands in slots; 0 if nothing is left."""
+def _are_others(mine: Sequence[list[str]], theirs: Sequence[list[str]]) -> bool:
+    """Whether blocks are those of a list: three at least, at most half of them like before."""
+    alike = (_compare(*each, _LEAST_ALIKE) > 0 for each in zip(mine, theirs, strict=False))
+    few = min(len(mine), len(theirs))
+    return few >= _LEAST_OF_LIST and sum(alike) <= _LEAST_CHANGED * few
+
+
+def _digest_blocks(page: Page, cleaned: Slots | None) -> list[int]:
+    """Return a hash of each block without what stands in slots, or its numbers; 0 for nothing."""
+    if cleaned is None:
+        return [hash(masked) for _, masked in page.words.texts]
     marked, digests = cleaned.mark(page), list(page.words.digests)
     if marked.any():
         kept = (~marked).tolist()
@@ -333,7 +369,7 @@ def _digest_blocks(page: Page, cleaned: Slots) -> list[int]:
     return digests
 
 
-def _list_rows(blocks: Sequence[tuple[Block, str]]) -> Iterator[tuple[_Row, int, int]]:
+def _list_rows(blocks: Sequence[_Anchored]) -> Iterator[tuple[_Row, int, int]]:
     """List the blocks in a row with one tag: what stands before them and the tag, and where."""
     start = 0
     for end in range(1, len(blocks) + 1):
@@ -362,36 +398,89 @@ def _are_drawn_anew(mine: Sequence[int], theirs: Sequence[int]) -> bool:
     return sum(each.size for each in matcher.get_matching_blocks()) < _LEAST_CHANGED * size
 
 
-def _list_regions(
-    page: Page, digests: Sequence[int], others: set[int], anew: set[_Row]
-) -> Iterator[_Region]:
+def _list_regions(page: Page, changed: list[bool], anew: set[_Row]) -> Iterator[_Region]:
     """List the blocks in a row that are not in another answer, but headings.
 
-    Not where a block with one of their tags follows: what changes may be missing on another page,
-    and what that says in its place would be taken for it.
+    Where a block with one of their tags follows, they end before it alone: what changes may be
+    missing on another page, and what that says in its place would be taken for it.
     """
     blocks = list(list_anchors(page))
     changed = [
-        digest != 0 and digest not in others and block.tag != _MAIN_HEADING
-        for digest, (block, _) in zip(digests, blocks, strict=True)
+        each and block.tag != _MAIN_HEADING
+        for each, (block, *_) in zip(changed, blocks, strict=True)
     ]
-    # Of a list that draws anew some entries may stay, and change places.
+    # Of a list that draws anew some entries may stay, and change places; but no paragraphs.
     for key, start, end in _list_rows(blocks):
-        if key in anew or sum(changed[start:end]) >= _LEAST_CHANGED * (end - start):
+        staying = (
+            block for block, *_ in compress(blocks[start:end], map(not_, changed[start:end]))
+        )
+        if (key in anew or sum(changed[start:end]) >= _LEAST_CHANGED * (end - start)) and all(
+            block.end - block.start < PARAGRAPH_WORDS for block in staying
+        ):
             changed[start:end] = [True] * (end - start)
-    place = 0
-    while place < len(blocks):
-        if not changed[place]:
-            place += 1
-            continue
-        end = place
-        while end < len(blocks) and changed[end]:
-            end += 1
-        rows = [block for block, _ in blocks[place:end]]
-        tags = tuple(sorted({block.tag for block in rows}))
-        if end == len(blocks) or blocks[end][0].tag not in tags:
-            yield _Region(blocks[place][1], tags, page.words.tokens[rows[0].start : rows[-1].end])
-        place = end
+    runs: list[tuple[int, int]] = []
+    for start, end in _list_runs_of(changed):
+        beside = {blocks[n][0].tag for each in (*runs[-1:], (start, end)) for n in range(*each)}
+        parts = [block for block, *_ in blocks[runs[-1][1] : start]] if runs else []
+        if parts and _are_of_list(
+            [block for block, *_ in blocks[runs[-1][0] : end]], parts, beside
+        ):
+            runs[-1] = runs[-1][0], end
+        else:
+            runs.append((start, end))
+    for start, end in runs:
+        anchor, tags = blocks[start][1], [block.tag for block, *_ in blocks[start:end]]
+        slot = Slot(BLOCKS, (anchor,), tuple(sorted(set(tags))))
+        if end < len(blocks) and blocks[end][0].tag in tags:
+            if start and _is_label(blocks[start - 1]) and blocks[start - 1][0].tag not in tags:
+                slot = Slot(LABELLED, (anchor,), tuple(tags))
+            elif len(slot.behind) > 1:
+                slot = slot._replace(before=(anchor, blocks[end][2]))
+            else:
+                continue
+        yield _Region(slot, start, end)
+
+
+def _are_of_list(blocks: Sequence[Block], parts: Sequence[Block], beside: set[str]) -> bool:
+    """Whether what has not changed between two rows that have is of one list with them.
+
+    Parts of a card may be those of another one, a place or a price; and a card may be there again.
+    """
+    if any(
+        block.tag not in beside or block.end - block.start >= PARAGRAPH_WORDS for block in parts
+    ):
+        return False
+    if len(parts) <= _MOST_PARTS and all(each.end - each.start <= _WORDS_OF_PART for each in parts):
+        return True
+    tags, card = [block.tag for block in blocks], [block.tag for block in parts]
+    size, place = len(card), blocks.index(parts[0])
+    repeats = tags[max(0, place - size) : place] == card or tags[place + size :][:size] == card
+    return len(set(card)) > 1 and repeats and 2 * size < len(tags)
+
+
+def _is_label(block: _Anchored) -> bool:
+    """Whether a block labels the next one: it is short, and neither a heading nor a name."""
+    (tag, start, end), _, own = block
+    return end - start <= _WORDS_OF_PART and tag not in _HEADINGS and own != _NAME
+
+
+def _find_end(slot: Slot, blocks: Sequence[_Anchored], start: int) -> int:
+    """Find where the blocks of a slot end if they begin at a place; there, if they do not."""
+    if slot.kind == LABELLED:
+        end = start + len(slot.behind)
+        return end if tuple(block.tag for block, *_ in blocks[start:end]) == slot.behind else start
+    end, closes = start, slot.before[1:]
+    for block, _, own in islice(blocks, start, None):
+        if own in closes or block.tag not in slot.behind or block.tag == _MAIN_HEADING:
+            break
+        end += 1
+    return end if not closes or (end < len(blocks) and blocks[end][2] in closes) else start
+
+
+def _list_runs_of(marked: Sequence[bool]) -> list[tuple[int, int]]:
+    """List where marked ones stand in a row: from one to before another."""
+    edges = np.flatnonzero(np.diff(np.array([False, *marked, False], np.int8))).tolist()
+    return [*zip(edges[::2], edges[1::2], strict=True)]
 
 
 class Slots:
@@ -405,7 +494,7 @@ class Slots:
         for slot, most, *_ in changes:
             if slot.kind == WORDS:
                 self._words[slot.before].append((slot, most))
-            elif slot.kind == BLOCKS:
+            elif slot.kind in {BLOCKS, LABELLED}:
                 self._blocks[slot.before[0]].add(slot)
             else:
                 self._names.add(slot.before)
@@ -417,20 +506,17 @@ class Slots:
     def locate(self, page: Page) -> dict[Slot, list[tuple[int, int]]]:
         """Find where each slot stands on a page: from one word to before another."""
         found: defaultdict[Slot, list[tuple[int, int]]] = defaultdict(list)
-        going: set[Slot] = set()
-        for block, anchor in list_anchors(page) if self._words or self._blocks else ():
-            begun = self._blocks.get(anchor, set())
-            going = {slot for slot in going | begun if block.tag in slot.behind}
-            for slot in going if block.tag != _MAIN_HEADING else ():
-                # As one: of a list that is drawn anew some entries may stay.
-                goes_on = found[slot] and found[slot][-1][1] == block.start
-                start = found[slot].pop()[0] if goes_on else block.start
-                found[slot].append((start, block.end))
+        blocks = list(list_anchors(page)) if self._words or self._blocks else []
+        for place, (block, anchor, _) in enumerate(blocks):
+            for slot in self._blocks.get(anchor, ()):
+                last = _find_end(slot, blocks, place)
+                if last > place and not (found[slot] and found[slot][-1][1] > block.start):
+                    found[slot].append((block.start, blocks[last - 1][0].end))
             for slot, start, end in self._find_words(page.words.shapes[block.start : block.end]):
                 found[slot].append((block.start + start, block.start + end))
         for _, numbers in _list_numbers(page) if self._names else ():
             found |= {Slot(NAMES, place): [] for place in numbers.keys() & self._names}
-        return found
+        return {slot: places for slot, places in found.items() if places or slot.kind == NAMES}
 
     def _find_words(self, shapes: list[str]) -> Iterator[tuple[Slot, int, int]]:
         """Find the slots of words in a block, whose numbers are masked."""

@@ -373,7 +373,20 @@ def find_gaps(mine: Words, theirs: Words) -> list[Gap]:
 
     Of what has other blocks, but the same words, nothing is told.
     """
-    first, second = mine.digests, theirs.digests
+    edges = [*mine.starts.tolist(), len(mine)], [*theirs.starts.tolist(), len(theirs)]
+    gaps = (
+        Gap(edges[0][start], edges[0][end], edges[1][other_start], edges[1][other_end])
+        for start, end, other_start, other_end in align(mine.digests, theirs.digests)
+    )
+    return [
+        gap
+        for gap in gaps
+        if mine.tokens[gap.start : gap.end] != theirs.tokens[gap.other_start : gap.other_end]
+    ]
+
+
+def align(first: Sequence[int], second: Sequence[int]) -> list[tuple[int, int, int, int]]:
+    """List where two rows of blocks differ; as a whole, if to say more would take long."""
     start, ends = 0, (len(first), len(second))
     while start < min(ends) and first[start] == second[start]:
         start += 1
@@ -381,7 +394,7 @@ def find_gaps(mine: Words, theirs: Words) -> list[Gap]:
         ends = ends[0] - 1, ends[1] - 1
     one, other = first[start : ends[0]], second[start : ends[1]]
     often, there = Counter(one), Counter(other)
-    codes = [("replace", 0, len(one), 0, len(other))]
+    codes = [("replace", 0, len(one), 0, len(other))] * (ends != (start, start))
     equal = sum(times * there[digest] for digest, times in often.items())
     runs = sum(
         (before in others) != (digest in others)
@@ -390,16 +403,10 @@ def find_gaps(mine: Words, theirs: Words) -> list[Gap]:
     )
     if equal <= _MOST_ALIGNED and runs * max(len(one), len(other)) <= _MOST_SOUGHT:
         codes = [*SequenceMatcher(None, one, other, autojunk=False).get_opcodes()]
-    edges = [*mine.starts.tolist(), len(mine)], [*theirs.starts.tolist(), len(theirs)]
-    gaps = (
-        Gap(*(edges[0][start + at] for at in code[1:3]), *(edges[1][start + at] for at in code[3:]))
-        for code in codes
-        if code[0] != "equal"
-    )
     return [
-        gap
-        for gap in gaps
-        if mine.tokens[gap.start : gap.end] != theirs.tokens[gap.other_start : gap.other_end]
+        (start + i, start + j, start + k, start + m)
+        for name, i, j, k, m in codes
+        if name != "equal"
     ]
 
 

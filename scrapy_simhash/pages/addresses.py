@@ -77,6 +77,14 @@ def host_of(url: str) -> str:
     return ((parts and parts.hostname) or "").removeprefix("www.")
 
 
+def are_of_one_origin(mine: str, theirs: str) -> bool:
+    """Return whether two URLs have one scheme, host and port."""
+    first, second = split_url(mine), split_url(theirs)
+    if first is None or second is None:
+        return False
+    return bool(first.netloc) and (first.scheme, first.netloc) == (second.scheme, second.netloc)
+
+
 @cache
 def _load_suffixes() -> TLDExtract:
     # With the list of public suffixes that ships with tldextract: no download, no cache on disk.

@@ -33,59 +33,71 @@ def test_what_one_answer_did_not_confirm_is_not_asked_for_again() -> None:
     assert [check(one), check(one), check(other), check(one)] == [True, False, True, False]
 
 
+def doubt(number: int, url: str = "http://a.example/p/1", *, far: bool = False) -> Doubt:
+    """Make a doubt about the page with a number."""
+    return Doubt(number, Page.make(Facts(b"-", 0, b"", url), Wording("a text")), far=far)
+
+
 def test_after_doubts_in_vain_the_next_ones_are_ever_rarer() -> None:
     refetches = Refetches(10)
-    page = Page.make(Facts(b"-", 0, b""), Wording("a text"))
     asked = []
     for number in range(1, 40):
-        if refetches.is_in_vain("http://a.example/p/one"):
+        if refetches.is_in_vain(doubt(number)):
             continue
-        if refetches.take(Doubt(number, page), "a.example", "p"):
+        if refetches.take(doubt(number)):
             asked.append(number)
             if found := refetches.end(number):
                 refetches.note(found, dropped=number == 12)
     # A drop came of the doubt about the twelfth page.
     assert asked == [1, 2, 3, 12, 13, 14, 15, 24]
-    assert not refetches.is_in_vain("http://a.example/other/one")
+    assert not refetches.is_in_vain(doubt(40, "http://a.example/other/one"))
 
 
 def test_what_is_not_asked_for_says_why() -> None:
     refetches = Refetches(2)
-    page = Page.make(Facts(b"-", 0, b""), Wording("a text"))
-    assert refetches.find_bar(1, "http://a.example/p/1") == ""
+    assert refetches.find_bar(doubt(1)) == ""
     for number in (1, 2):
-        refetches.take(Doubt(number, page), "a.example", "p")
-    assert refetches.find_bar(1, "http://a.example/p/1") == ""  # it may answer this one, too
+        refetches.take(doubt(number))
+    assert refetches.find_bar(doubt(1)) == ""  # it may answer this one, too
     for number in (1, 2):
         refetches.end(number)
-    assert refetches.find_bar(1, "http://a.example/p/1").startswith(
-        "that page was asked for once more"
-    )
-    bar = refetches.find_bar(3, "http://a.example/p/1")
-    assert bar.startswith("SIMHASH_REFETCH allows 2 doubts in vain")
+    assert refetches.find_bar(doubt(1)).startswith("that page was asked for once more")
+    assert refetches.find_bar(doubt(3)).startswith("SIMHASH_REFETCH allows 2 doubts in vain")
     for number in range(3, 11):
-        refetches.take(Doubt(number, page), f"{number}.example", "p")
-    assert refetches.find_bar(11, "http://b.example/").startswith("2% of the pages of the crawl")
-    assert refetches.takes_check(Doubt(12, page), "b.example", "b.example/p", confirmed=False)
-    assert refetches.find_bar(12, "http://b.example/") == "that page is being checked"
+        refetches.take(doubt(number, f"http://{number}.example/"))
+    bar = refetches.find_bar(doubt(11, "http://b.example/"))
+    assert bar.startswith("2% of the pages of the crawl")
+    last = doubt(12, "http://b.example/")
+    assert refetches.takes_check(last, "b.example", "b.example/p", confirmed=False)
+    assert refetches.find_bar(last) == "that page is being checked"
+
+
+def test_pages_whose_addresses_name_other_documents_leave_doubts_to_others() -> None:
+    """A stranger's cars of one model had all ten doubts, and no copy was found."""
+    refetches = Refetches(4)
+    for number in (1, 2):
+        assert refetches.find_bar(doubt(number, far=True)) == ""
+        refetches.take(doubt(number, far=True))
+        refetches.end(number)
+    assert refetches.find_bar(doubt(3, far=True)).startswith("SIMHASH_REFETCH allows 4")
+    assert refetches.find_bar(doubt(3)) == ""
 
 
 def test_hosts_are_counted_up_to_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_MOST_REMEMBERED", 10)
     refetches = Refetches(10)
     for number in range(100):
-        refetches.is_in_vain(f"http://{number}.example/p")
-        refetches.find_bar(number, f"http://{number}.example/")
+        refetches.is_in_vain(doubt(number, f"http://{number}.example/p"))
+        refetches.find_bar(doubt(number, f"http://{number}.example/"))
     assert max(len(refetches._attempts), len(refetches._passed)) <= 12
 
 
 def test_doubts_of_which_drops_come_are_free() -> None:
     refetches, asked = Refetches(2), []
-    page = Page.make(Facts(b"-", 0, b""), Wording("a text"))
     for number in range(1, 9):
-        if refetches.find_bar(number, "http://a.example/p/1"):
+        if refetches.find_bar(doubt(number)):
             break
-        refetches.take(Doubt(number, page), "a.example", "p")
+        refetches.take(doubt(number))
         asked.append(number)
         if found := refetches.end(number):
             refetches.note(found, dropped=True)
@@ -95,7 +107,7 @@ def test_doubts_of_which_drops_come_are_free() -> None:
 def test_a_folder_that_is_looked_at_often_leaves_some_to_others() -> None:
     refetches, bars = Refetches(1), []
     for number, folder in enumerate("a" * 30 + "b" * 30 + "c" * 30):
-        bars.append(refetches.find_bar(number + 1, f"http://a.example/{folder}/x") == "")
+        bars.append(refetches.find_bar(doubt(number + 1, f"http://a.example/{folder}/x")) == "")
     assert (sum(bars[:30]), sum(bars[30:60]), sum(bars[60:])) == (25, 25, 0)
 
 
