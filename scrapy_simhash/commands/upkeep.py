@@ -35,10 +35,10 @@ if TYPE_CHECKING:
 
 
 def _import(config: Config, options: Namespace) -> Iterator[Answer]:
-    from scrapy_simhash.transfer import importing  # noqa: PLC0415 - loads turbohtml
+    # It loads turbohtml.
+    from scrapy_simhash.transfer.importing import import_sources  # noqa: PLC0415
 
-    sources = [(name, importing.find_kind(name)) for name in options.sources]
-    yield from importing.import_sources(config, options.settings, sources)
+    yield from import_sources(config, options.settings, options.sources)
 
 
 def add_import(make: Make) -> None:
