@@ -53,8 +53,8 @@ batch-query --queries in --distance 64 -i in -> distance 64
 batch-query --queries - -> cannot both be standard input
 
 plan -> --documents
-plan --documents 1e20 -> --documents: 1e20: must be
-plan --documents lots -> --documents: lots: must be
+plan --documents 1e20 -> --documents 1e+20: must be 1 to 2**64
+plan --documents lots -> argument --documents: invalid float value: 'lots'
 plan --documents 1e6 --distance -1 -> --distance -1: must be 0 or more bits
 plan --documents 1e6 --distance 32 -> distance 32: no design of up to 255 tables
 
@@ -80,11 +80,11 @@ undo --store s -> name what to undo -> --original
 check --tables 10 --store s -> --tables 10 -> needs --rebuild
 export fingerprints -o there --store s -> there exists already -> --overwrite
 export store -o other --store s -> other exists already -> name a new folder
-import there --store new -> there cannot be used -> a feed .jsonl
+import there --store new -> there cannot be used; name a store -> a feed (.jsonl
 import s --store s -> s is the store itself -> name another one
 find-all -i numbers.txt -> numbers.txt, line 2: '-2' -> from 0 to 18446744073709551615
 find-all --blocks 3 -i numbers.txt -> 3 blocks -> takes 4 to
-plan --documents 0 -> 0: must be a whole number -> such as 8000000
+plan --documents 0 -> --documents 0: must be 1 to 2**64, such as 8e6
 exprot a -> invalid choice: 'exprot' -> 'export'
 """
 
