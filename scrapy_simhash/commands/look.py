@@ -134,6 +134,13 @@ def _print_passages(rows: Sequence[Answer]) -> Iterable[str]:
         yield f"and {plural(more, 'more passage')}; --json has all"
 
 
+def _report(config: Config, options: Namespace) -> Iterator[Answer]:
+    crawl, overwrite = options.crawl or logs.LAST_CRAWL, options.overwrite
+    yield write_report(
+        config, options.output, options.log_path, crawl, option=options.option, overwrite=overwrite
+    )
+
+
 def _print_report(answer: Answer) -> Iterable[str]:
     yield f"{printable(answer['file'])}: {answer['file_bytes']:,} bytes"
     yield from (f"{question} {printable(said)}" for question, said in answer["answers"].items())
@@ -213,14 +220,7 @@ def add_commands(make: Make) -> None:
         "report",
         "Write an HTML file that shows what was dropped, and why. It is on the last crawl, or with "
         "`--crawl all` on all of the log.",
-        lambda config, options: write_report(
-            config,
-            output=options.output,
-            log_path=options.log_path,
-            crawl=options.crawl or logs.LAST_CRAWL,
-            option=options.option,
-            overwrite=options.overwrite,
-        ),
+        _report,
         "report",
         "report -o monday.html --crawl 20260101T120000-0a1b2c3d",
         printer=_print_report,

@@ -300,16 +300,17 @@ _OURS, _FIRST_BYTES = b'<meta name="generator" content="scrapy_simhash">', 200
 
 def write_report(
     config: Config,
-    *,
     output: Path,
     log_path: str | None,
     crawl: str,
+    *,
     option: str = "",
     overwrite: bool,
-) -> Iterator[dict[str, Any]]:
+) -> dict[str, Any]:
     """Write the report, on a crawl, named by its id or `last`, or on `all` of the log.
 
     A report that is there already is replaced. `option` is what commands need to find the store.
+    Returns what the report says.
 
     Raises:
         InspectionError: there is no log, or no page in it.
@@ -346,7 +347,7 @@ def write_report(
         figures["answers"] = answer(figures, option)
         page = _render(option, figures=figures, missing=missing, drops=drops, drawn=drawn)
         file.write(page)
-    yield {
+    return {
         "file": str(output),
         "file_bytes": len(page),
         "drops": len(drops),
