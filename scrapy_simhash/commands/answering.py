@@ -60,9 +60,9 @@ def _print_table(title: str, rows: Sequence[Answer]) -> Iterable[str]:
         table.add_column(Text(name.replace("_", "\n")), justify=side, vertical="bottom")
     for row in rows:
         table.add_row(*(Text(_format(value)) for value in row.values()))
-    wide = Console(file=io.StringIO(), width=_UNBOUNDED_COLUMNS, color_system=None)
-    with wide.capture() as captured:
-        wide.print(table)
+    console = Console(width=_UNBOUNDED_COLUMNS, color_system=None)  # else it leaves digits out
+    with console.capture() as captured:
+        console.print(table)
     yield f"\n{title}:"
     yield from (line.rstrip() for line in captured.get().splitlines())
 

@@ -94,10 +94,9 @@ def _export(config: Config, options: Namespace) -> Iterator[Answer]:
     else:
         from scrapy_simhash.stores.copying import back_up  # noqa: PLC0415 - loads lmdb
 
-        with open_as_it_is(config.store) as store:
-            with show_progress("copying, and comparing the copy"):
-                made = back_up(store, options.output)
-            yield made
+        with open_as_it_is(config.store) as store, show_progress("copying, and comparing the copy"):
+            made = back_up(store, options.output)
+        yield made
 
 
 def _print_export(answer: Answer) -> Iterable[str]:
@@ -114,6 +113,7 @@ def _print_export(answer: Answer) -> Iterable[str]:
 
 
 _SECONDS_A_DAY = 86_400
+_LISTED = ("document", "url", "state", "original", "scope", "crawls", "time")
 
 
 def _open_to_change(config: Config) -> Store:
@@ -147,11 +147,9 @@ def _check(config: Config, options: Namespace) -> Iterator[Answer]:
                 written = store.rebuild(tables)
             yield {"design": store.design, **written}
     else:
-        with open_as_it_is(config.store) as store:
-            with show_progress("comparing tables and documents"):
-                problems = store.check()
-                counted = store.stats()
-            yield {**counted, "problems": problems}
+        with open_as_it_is(config.store) as store, show_progress("comparing tables and documents"):
+            problems, counted = store.check(), store.stats()
+        yield {**counted, "problems": problems}
         if problems:
             found = plural(len(problems), "problem")
             raise PartlyFailedError(
@@ -190,9 +188,7 @@ def _prune(config: Config, options: Namespace) -> Iterator[Answer]:
         left = _explain_left(store, {*urls}.difference(chosen.values()), unfit)
         if dry_run:
             for document in store.get_documents(numbers).values():
-                yield document.pick(
-                    "document", "url", "state", "original", "scope", "crawls", "time"
-                )
+                yield document.pick(*_LISTED)
         with show_progress("deleting"):
             deleted = 0 if dry_run else store.delete(numbers)
     if not numbers:

@@ -20,6 +20,7 @@ from collections import Counter, defaultdict, deque
 from enum import IntEnum
 from functools import partial
 from itertools import permutations
+from os.path import commonprefix
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from scrapy_simhash.judging.rule import UNKNOWN, judge, read_name
@@ -117,10 +118,7 @@ def _relate_queries(host: str, first: set[str], second: set[str]) -> list[UrlRul
 
 def _relate_paths(host: str, shorter: tuple[str, ...], longer: tuple[str, ...]) -> list[UrlRule]:
     """Propose to drop the segments that only the longer path has."""
-    more = len(longer) - len(shorter)
-    place = next(
-        (n for n, (a, b) in enumerate(zip(shorter, longer, strict=False)) if a != b), len(shorter)
-    )
+    more, place = len(longer) - len(shorter), len(commonprefix([shorter, longer]))  # noqa: RUF071
     dropped = longer[place : place + more]
     if longer[place + more :] != shorter[place:] or not 0 < more <= _MOST_SEGMENTS:
         return []
