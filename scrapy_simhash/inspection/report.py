@@ -209,7 +209,6 @@ class Figures:
             "originals": len(self.groups),
             "alerts": self.alerts.describe(),
             "notes": self.alerts.describe(calm=True),
-            "walls": self.alerts.describe_walls({}),
             "links_not_followed": sum(self._not_followed.values()),
             "links_listed": sum(found.pages for found in self._listed.values()),
             "links_of_lists": self._of_lists,

@@ -112,8 +112,9 @@ class _Import:
     def __init__(
         self, config: Config, fingerprinter: RequestFingerprinterProtocol, name: str, kind: str
     ) -> None:
-        # What an import gets is compared with all that is there.
-        self._config, self._fingerprinter = replace(config, incremental=True), fingerprinter
+        # What an import gets is compared with all that is there; nothing can be asked for again.
+        self._config = replace(config, incremental=True, refetch=0)
+        self._fingerprinter = fingerprinter
         self.counts = _Counts(name, kind, show_url(config.store), new_crawl(IMPORT_PREFIX))
         self.problems: list[str] = []  # with the source first, then with records
 
