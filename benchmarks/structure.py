@@ -33,7 +33,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from measuring import ROOT, print_table
 
-from scrapy_simhash.commands.command import COMMANDS
+from scrapy_simhash.commands.command import add_commands
 from scrapy_simhash.config import Config
 from scrapy_simhash.judge.log import VERDICT
 from scrapy_simhash.stores.keyvalues import SETS, VALUES, Engine, KeyValues
@@ -77,7 +77,7 @@ def measure_held(trips: Mapping[str, Mapping[str, Any]] | None = None) -> dict[s
         "files": len(list(PACKAGE.rglob("*.py"))),
         **{name: trips[trip][key] for name, (trip, key) in TRACED.items() if trips is not None},
         "settings": len(fields(Config)),
-        "commands": len(COMMANDS),
+        "commands": len(add_commands(argparse.ArgumentParser())),
         "stats": len(re.findall(r"^### simhash/", meta, re.MULTILINE)),
         "keys of a verdict": len(VERDICT),
         "tables of a store": len(VALUES) + len(SETS),

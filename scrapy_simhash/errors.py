@@ -1,20 +1,5 @@
 """All errors that the package raises on purpose; each message names the cure.
 
-::
-
-    StoreError
-    +-- StoreUnusableError      at opening: nothing was changed
-    |   +-- StoreMismatchError  made with another recipe or table design
-    +-- StoreUnavailableError   while open: this write failed (disk full, ...); a later one may work
-    +-- DamagedError            one record cannot be read
-    +-- ArchiveError            an archive cannot be read or written
-    ValueError
-    +-- SettingError            a setting has an invalid value
-    NotJudgedError               a page has no fingerprint, for a reason
-    SourceError                 something to import cannot be read
-    InspectionError             a command cannot answer what it was asked
-    PartlyFailedError           a command found nothing, or did part of its work
-
 `exceptions.NearDuplicate`, which a spider gets, is not an error.
 """
 

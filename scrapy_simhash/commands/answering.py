@@ -9,7 +9,7 @@ import sys
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-from scrapy_simhash._printable import format_time, mask_passwords, plural, printable
+from scrapy_simhash._printable import mask_passwords, plural, printable
 from scrapy_simhash.config import describe_unknown, read_config
 from scrapy_simhash.crawl.running import name_store, place_log, place_store
 from scrapy_simhash.errors import InspectionError, PartlyFailedError, StoreError
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 
     Answer: TypeAlias = dict[str, Any]
 
-_TIMES = {"time", "first_time", "last_time"}
 _WHOLE, _UNBOUNDED_COLUMNS = 1_000, 10_000
 # Of an interrupted program, shells use 128 plus the number of the signal.
 _FOUND, _NOTHING_FOUND, _ASKED_WRONGLY, _INTERRUPTED = 0, 1, 2, 130
@@ -38,18 +37,18 @@ def print_fields(answer: Answer) -> Iterable[str]:
         elif isinstance(value, dict):
             yield from [f"{name}:"] * bool(value)
             for inner, one in value.items():
-                yield f"  {printable(inner) or '(global)'}: {_format(inner, one)}"
+                yield f"  {printable(inner) or '(global)'}: {_format(one)}"
         elif isinstance(value, list):
-            yield from [f"{name}:"] * bool(value)
+            yield f"{name}:" if value else f"{name}: none"
             yield from (f"  {printable(one)}" for one in value)
         else:
-            yield f"{name}: {_format(key, value)}"
+            yield f"{name}: {_format(value)}"
     for name, rows in tables.items():
         yield from _print_table(name, rows)
 
 
 def _print_table(title: str, rows: Sequence[Answer]) -> Iterable[str]:
-    """Print objects of the same fields as a table, or one by one where a terminal is too narrow."""
+    """Print objects of the same fields as a table."""
     from rich.console import Console  # noqa: PLC0415 - not for each call of `scrapy`
     from rich.table import Table  # noqa: PLC0415
     from rich.text import Text  # noqa: PLC0415
@@ -60,24 +59,12 @@ def _print_table(title: str, rows: Sequence[Answer]) -> Iterable[str]:
         side: Literal["left", "right"] = "left" if isinstance(value, str) else "right"
         table.add_column(Text(name.replace("_", "\n")), justify=side, vertical="bottom")
     for row in rows:
-        table.add_row(*(Text(_format(*field)) for field in row.items()))
-    # What is not for a terminal may be cut into columns by a program, and has no bound.
-    wide = Console(file=io.StringIO(), width=_UNBOUNDED_COLUMNS, color_system=None)
-    if sys.stdout.isatty() and wide.measure(table).maximum > Console().width:
-        for row in rows:
-            yield f"\n{title}:"
-            yield from (f"  {line}" for line in print_fields(row))
-        return
-    with wide.capture() as captured:
-        wide.print(table)
+        table.add_row(*(Text(_format(value)) for value in row.values()))
+    console = Console(width=_UNBOUNDED_COLUMNS, color_system=None)  # else it leaves digits out
+    with console.capture() as captured:
+        console.print(table)
     yield f"\n{title}:"
     yield from (line.rstrip() for line in captured.get().splitlines())
-
-
-def take_crawl(add: Callable[..., object], about: str, default: str | None = None) -> None:
-    """Add the option that names a crawl, by `add_argument` of a command's parser."""
-    about = f"{about}; `last`: the newest one of the log"
-    add("--crawl", default=default, metavar="ID", help=about)
 
 
 def run_command(settings: BaseSettings, opts: argparse.Namespace) -> int:
@@ -133,12 +120,9 @@ def _print(text: str, code: int) -> None:
         sys.exit(code)
 
 
-def _format(key: str, value: object) -> str:
-    """Format a value for display; its key shows whether a float is a time."""
+def _format(value: object) -> str:
     if value is None:
         return "-"
-    if key in _TIMES and isinstance(value, float):
-        return f"{format_time(value)} UTC"
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, int):

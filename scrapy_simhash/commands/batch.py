@@ -5,7 +5,6 @@ The first two have the input and output of the programs of these names in seomoz
 
 from __future__ import annotations
 
-import argparse
 import json
 import math
 from dataclasses import asdict
@@ -26,14 +25,12 @@ from scrapy_simhash.tables.designs import MOST_TABLES
 from scrapy_simhash.transfer.sources import read_warc
 
 if TYPE_CHECKING:
-    from argparse import ArgumentParser, Namespace
+    from argparse import Namespace
     from collections.abc import Iterator
 
     from scrapy_simhash.commands.answering import Answer
     from scrapy_simhash.commands.command import Make
     from scrapy_simhash.config import Config
-
-_MOST = 2**FINGERPRINT_BITS
 
 
 def _find(config: Config, options: Namespace) -> Iterator[str]:
@@ -96,22 +93,11 @@ def _run_spark(config: Config, options: Namespace) -> Iterator[Answer]:
     yield from Job(config, *given, read_warc).run(options.task, options.output, options.master)
 
 
-def _read_number(text: str) -> int:
-    """Read a whole number: 8000000, 8_000_000, 8e6."""
-    try:
-        number = float(text)
-    except ValueError:
-        number = 0.0
-    if not 1 <= number <= _MOST or not number.is_integer():
-        raise argparse.ArgumentTypeError(
-            f"{text}: must be a whole number from 1 to 2**64, such as 8000000 or 8e6"
-        )
-    return int(number)
-
-
 def _plan(config: Config, options: Namespace) -> Iterator[Answer]:
     """Compare the designs for a number of documents, and choose the fastest."""
-    documents = options.documents
+    if not 1 <= options.documents <= 2**FINGERPRINT_BITS:
+        raise ValueError(f"--documents {options.documents:g}: must be 1 to 2**64, such as 8e6")
+    documents = int(options.documents)
     bits = config.distance if options.distance is None else options.distance
     if bits < 0:
         raise ValueError(f"--distance {bits}: must be 0 or more bits")
@@ -138,61 +124,6 @@ def _plan(config: Config, options: Namespace) -> Iterator[Answer]:
     }
 
 
-def _add_distance(parser: ArgumentParser) -> None:
-    about = "how many bits of two fingerprints may differ (default: %(default)s)"
-    default = PLAIN_DISTANCE_BITS
-    parser.add_argument("-d", "--distance", type=int, default=default, metavar="BITS", help=about)
-
-
-def _add_blocks(parser: ArgumentParser) -> None:
-    about = "cut the 64 bits into M blocks, more than the distance (default: the fastest)"
-    parser.add_argument("-b", "--blocks", type=int, metavar="M", help=about)
-
-
-def _add_streams(parser: ArgumentParser) -> None:
-    add = parser.add_mutually_exclusive_group().add_argument
-    about = "an archive, or one decimal number a line (default: -, standard input)"
-    stream: dict[str, Any] = {"default": inputs.STANDARD_STREAM, "metavar": "FILE"}
-    add("-i", "--input", dest="input_path", help=about, **stream)
-    add("--store", metavar="PATH", help="use the fingerprints of this store (folder or URL)")
-    add = parser.add_argument
-    about = "where to write JSON arrays, one a line (default: -, standard output)"
-    add("-o", "--output", dest="output_path", help=about, **stream)
-    _add_distance(parser)
-
-
-def add_find_all(make: Make) -> None:
-    """Add the command `find-all`."""
-    parser = make(
-        "Find all pairs of near fingerprints, or their clusters. Input and output have the "
-        "format of seomoz/simhash-cpp.",
-        _find,
-        "find-all --blocks 4 --distance 3 < numbers.txt",
-        "find-all --clusters -d 3 -i numbers.txt -o clusters.jsonl",
-        takes="overwrite",
-    )
-    _add_streams(parser)
-    _add_blocks(parser)
-    add = parser.add_argument
-    add("--clusters", action="store_true", help="find the clusters that such pairs connect")
-    about = "build each cluster around one fingerprint that all others are near: no chains"
-    add("--representative", action="store_true", help=about)
-
-
-def add_batch_query(make: Make) -> None:
-    """Add the command `batch-query`."""
-    parser = make(
-        "Look up many fingerprints among many others",
-        _batch_query,
-        "batch-query --queries numbers.txt --store .scrapy/simhash -d 3",
-        takes="overwrite",
-    )
-    about = "fingerprints to look up: an archive, or one decimal number a line"
-    add = parser.add_argument
-    add("--queries", dest="queries_path", required=True, metavar="FILE", help=about)
-    _add_streams(parser)
-
-
 _TASKS = {
     "fingerprint": "make the fingerprints of pages",
     "pairs": "find all pairs of fingerprints within a distance",
@@ -202,41 +133,74 @@ _TASKS = {
 }
 
 
-def add_spark(make: Make) -> None:
-    """Add the command `spark`."""
-    parser = make(
+def add_commands(make: Make) -> None:
+    """Add the commands for many fingerprints."""
+    find = make(
+        "find-all",
+        "Find all pairs of near fingerprints, or their clusters. Input and output have the "
+        "format of seomoz/simhash-cpp.",
+        _find,
+        "find-all --blocks 4 --distance 3 < numbers.txt",
+        "find-all --clusters -d 3 -i numbers.txt -o clusters.jsonl",
+        takes="overwrite",
+    )
+    add = find.add_argument
+    add("--clusters", action="store_true", help="find the clusters that such pairs connect")
+    about = "build each cluster around one fingerprint that all others are near: no chains"
+    add("--representative", action="store_true", help=about)
+    query = make(
+        "batch-query",
+        "Look up many fingerprints among many others",
+        _batch_query,
+        "batch-query --queries numbers.txt --store .scrapy/simhash -d 3",
+        takes="overwrite",
+    )
+    about = "fingerprints to look up: an archive, or one decimal number a line"
+    query.add_argument("--queries", dest="queries_path", required=True, metavar="FILE", help=about)
+    stream: dict[str, Any] = {"default": inputs.STANDARD_STREAM, "metavar": "FILE"}
+    for parser in (find, query):
+        add = parser.add_mutually_exclusive_group().add_argument
+        about = "an archive, or one decimal number a line (default: -, standard input)"
+        add("-i", "--input", dest="input_path", help=about, **stream)
+        add("--store", metavar="PATH", help="use the fingerprints of this store (folder or URL)")
+        about = "where to write JSON arrays, one a line (default: -, standard output)"
+        parser.add_argument("-o", "--output", dest="output_path", help=about, **stream)
+    spark = make(
+        "spark",
         "Fingerprint, join and cluster billions of pages on Spark",
         _run_spark,
         "spark fingerprint crawl.warc.gz -o documents",
         "spark pairs documents -o pairs",
         takes="",
     )
-    add = parser.add_argument
+    add = spark.add_argument
     about = "; ".join(f"{task}: {does}" for task, does in _TASKS.items())
     add("task", choices=_TASKS, metavar="TASK", help=about)
     about = "Parquet; for the task fingerprint also WARC files or JSON Lines"
     add("inputs", nargs="+", metavar="INPUT", help=about)
     # The output may be on another file system, as hdfs://...
     add("-o", "--output", required=True, metavar="FOLDER", help="for Parquet; must not exist yet")
-    second = parser.add_mutually_exclusive_group().add_argument
+    second = spark.add_mutually_exclusive_group().add_argument
     for name, task in ("queries", "query"), ("pairs", "confirm"):
         about = f"for the task {task}: Parquet"
         second(f"--{name}", dest="second_input", metavar="PATH", help=about)
-    _add_distance(parser)
-    _add_blocks(parser)
     add("--seed", type=int, default=0, help="seed of the token hash (default: %(default)s)")
     add("--master", metavar="URL", help="such as local[2] (default: Spark's own)")
-
-
-def add_plan(make: Make) -> None:
-    """Add the command `plan`."""
+    distance: dict[str, Any] = {"type": int, "default": PLAIN_DISTANCE_BITS, "metavar": "BITS"}
+    for parser in (find, query, spark):
+        about = "how many bits of two fingerprints may differ (default: %(default)s)"
+        parser.add_argument("-d", "--distance", help=about, **distance)
+    for parser in (find, spark):
+        about = "cut the 64 bits into M blocks, more than the distance (default: the fastest)"
+        parser.add_argument("-b", "--blocks", type=int, metavar="M", help=about)
     add = make(
+        "plan",
         "Compare table designs for a number of documents, and choose one",
         _plan,
         "plan --documents 8e9 --distance 3",
         takes="",
     ).add_argument
     about = "how many documents, such as 8e9"
-    add("--documents", type=_read_number, required=True, metavar="COUNT", help=about)
+    add("--documents", type=float, required=True, metavar="COUNT", help=about)
     about = "how many bits may differ (default: SIMHASH_DISTANCE)"
     add("--distance", type=int, metavar="BITS", help=about)

@@ -23,22 +23,8 @@ if TYPE_CHECKING:
 
     Make = Callable[..., argparse.ArgumentParser]
 
-# For each command: its module in this package, which has a function `add_COMMAND`.
-COMMANDS = {
-    "log": "look",
-    "explain": "look",
-    "report": "look",
-    "undo": "upkeep",
-    "urls": "look",
-    "export": "upkeep",
-    "import": "upkeep",
-    "prune": "upkeep",
-    "check": "upkeep",
-    "find-all": "batch",
-    "batch-query": "batch",
-    "spark": "batch",
-    "plan": "batch",
-}
+# The modules of the commands, in the order of the list that users get.
+_FAMILIES = ("look", "upkeep", "batch")
 # Options of several commands.
 _OF_SEVERAL: dict[str, dict[str, Any]] = {
     "store": {"metavar": "PATH", "help": "folder or URL of the store (default: SIMHASH_STORE)"},
@@ -47,6 +33,7 @@ _OF_SEVERAL: dict[str, dict[str, Any]] = {
         "metavar": "PATH",
         "help": "the decision log (default: SIMHASH_LOG)",
     },
+    "crawl": {"metavar": "ID", "help": "only this crawl; `last`: the newest one of the log"},
     "overwrite": {"action": "store_true", "help": "replace an existing file"},
 }
 _SET_BEHIND = "set_behind"
@@ -72,7 +59,7 @@ class SimhashCommand(ScrapyCommand):
 
     def add_options(self, parser: argparse.ArgumentParser) -> None:
         """Add the sub-commands."""
-        add_commands(parser)
+        self._names = add_commands(parser)
         super().add_options(parser)
 
     def process_options(self, args: list[str], opts: argparse.Namespace) -> None:
@@ -83,7 +70,7 @@ class SimhashCommand(ScrapyCommand):
     def run(self, args: list[str], opts: argparse.Namespace) -> None:
         """Run the sub-command, or refuse an unknown one and unknown arguments."""
         if opts.simhash_command is None:
-            raise UsageError(f"name a command: {', '.join(COMMANDS)}")
+            raise UsageError(f"name a command: {', '.join(self._names)}")
         if args:
             known = re.findall(r"--[\w-]+", opts.simhash_usage())
             meant = suggest(args[0].partition("=")[0], known)
@@ -94,8 +81,8 @@ class SimhashCommand(ScrapyCommand):
         self.exitcode = run_command(self.settings, opts)
 
 
-def add_commands(parser: argparse.ArgumentParser) -> None:
-    """Add all commands to Scrapy's parser."""
+def add_commands(parser: argparse.ArgumentParser) -> list[str]:
+    """Add all commands to Scrapy's parser; returns their names."""
     # Otherwise Scrapy's --logfile and --loglevel would make our --log ambiguous.
     parser.allow_abbrev = False
     commands = parser.add_subparsers(
@@ -105,9 +92,10 @@ def add_commands(parser: argparse.ArgumentParser) -> None:
         prog="scrapy simhash",
         parser_class=argparse.ArgumentParser,
     )
-    for name, module in COMMANDS.items():
-        family = import_module(f"scrapy_simhash.commands.{module}")
-        getattr(family, f"add_{name.replace('-', '_')}")(partial(_add_command, commands, name))
+    for family in _FAMILIES:
+        module = import_module(f"scrapy_simhash.commands.{family}")
+        module.add_commands(partial(_add_command, commands))
+    return [*commands.choices]
 
 
 def _add_command(

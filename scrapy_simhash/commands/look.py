@@ -10,13 +10,12 @@ from typing import TYPE_CHECKING
 
 from scrapy_simhash._files import write_whole
 from scrapy_simhash._printable import cut, format_time, mask_passwords, plural, printable
-from scrapy_simhash.commands.answering import describe_match, print_fields, take_crawl
+from scrapy_simhash.commands.answering import describe_match
 from scrapy_simhash.crawl.running import add_option
 from scrapy_simhash.errors import PartlyFailedError
 from scrapy_simhash.inspection import log as logs
 from scrapy_simhash.inspection.explanation import explain
-from scrapy_simhash.inspection.report import Figures, write_report
-from scrapy_simhash.inspection.sentences import answer
+from scrapy_simhash.inspection.report import write_report
 from scrapy_simhash.inspection.urlrules import describe, find_rules, list_discarder_rules
 from scrapy_simhash.judge.log import CUT_OFF, FORGOTTEN, NOT_FOLLOWED
 
@@ -27,7 +26,6 @@ if TYPE_CHECKING:
     from scrapy_simhash.commands.answering import Answer
     from scrapy_simhash.commands.command import Make
     from scrapy_simhash.config import Config
-    from scrapy_simhash.judge.log import Decision
 
 _STATES = {"done": "items delivered", "duplicate": "dropped"}
 # Of an explanation, which has room on one screen.
@@ -38,9 +36,6 @@ _NOT_KNOWN = "not known: fewer than six of its pages had been kept"
 
 def _print_log(answer: Answer) -> Iterable[str]:
     """Print a line of the log; a near-duplicate takes two, a page kept beside another one three."""
-    if "statuses" in answer:
-        yield from _print_summary(answer)
-        return
     status = answer["status"]
     line = f"{format_time(answer.get('time', 0))}  {status:<14}  {printable(answer['url'])}"
     if answer.get("reason"):
@@ -59,44 +54,26 @@ def _print_log(answer: Answer) -> Iterable[str]:
 
 
 def _log(config: Config, options: Namespace) -> Iterator[Answer]:
-    """List the wanted decisions, or sum them up."""
+    """List the wanted decisions."""
     path, last = logs.find_log(config, options.log_path), options.last
     if last is not None and last < 0:
         raise ValueError(f"--last {last}: must be 0 or more")
     logs.require_log(path)
-    named = options.crawl or (logs.LAST_CRAWL if options.summary else None)
-    crawl = None if named == logs.ALL_CRAWLS else logs.find_crawl(path, named)
+    crawl = None if options.crawl == logs.ALL_CRAWLS else logs.find_crawl(path, options.crawl)
     url = mask_passwords(options.url or "")
-    lines: Iterable[tuple[Decision, bytes]] = (
-        (decision, line)
+    lines: Iterable[bytes] = (
+        line
         for decision, line in logs.read_log(path, crawl)
         if options.status in {None, decision.status}
         and (url in decision.url or url in (decision.match_url or ""))
     )
     if last is not None:
         lines = deque(lines, maxlen=last)
-    if not options.summary:
-        yield from (json.loads(line) for _, line in lines)
-        return
-    figures = Figures()
-    for decision, _ in lines:
-        figures.add(decision)
-    if figures.crawls:
-        found = figures.describe()
-        yield found | {"answers": answer(found, options.option)}
-
-
-def _print_summary(found: Answer) -> Iterable[str]:
-    yield from (f"{question} {printable(said)}" for question, said in found["answers"].items())
-    yield from print_fields({name: found[name] for name in ("pages", "statuses", "crawls")})
+    yield from map(json.loads, lines)
 
 
 def print_explanation(answer: Answer) -> Iterable[str]:
     """Print in one screen how two pages compare, or why one was dropped or kept."""
-    if "verdict" not in answer:  # a stored page near what was named
-        bits = plural(answer["distance"], "bit")
-        yield f"{bits:<7}  {answer['state']:<11}  {printable(answer['url'])}"
-        return
     pages = answer.get("pages") or [{"url": answer["url"]}]
     here, there, *_ = [*map(_describe_page, pages), ""]
     only = [
@@ -157,74 +134,17 @@ def _print_passages(rows: Sequence[Answer]) -> Iterable[str]:
         yield f"and {plural(more, 'more passage')}; --json has all"
 
 
+def _report(config: Config, options: Namespace) -> Iterator[Answer]:
+    crawl, overwrite = options.crawl or logs.LAST_CRAWL, options.overwrite
+    yield write_report(
+        config, options.output, options.log_path, crawl, option=options.option, overwrite=overwrite
+    )
+
+
 def _print_report(answer: Answer) -> Iterable[str]:
     yield f"{printable(answer['file'])}: {answer['file_bytes']:,} bytes"
     yield from (f"{question} {printable(said)}" for question, said in answer["answers"].items())
     yield from (f"note: {printable(note)}" for note in answer["missing"])
-
-
-def add_log(make: Make) -> None:
-    """Add the command `log`."""
-    add = make(
-        "Read the decision log, newest last. Times are UTC. The second line of a near-duplicate "
-        "names the page it duplicates.",
-        _log,
-        "log --last 20",
-        "log --status near_duplicate --url /print/",
-        "log --summary --crawl all",
-        printer=_print_log,
-        takes="store log",
-    ).add_argument
-    about = f"only pages with this one: {', '.join(logs.STATUSES)}; {FORGOTTEN}; or "
-    about += f"links: {NOT_FOLLOWED}; or crawls: {CUT_OFF}"
-    statuses = [*logs.STATUSES, FORGOTTEN, NOT_FOLLOWED, CUT_OFF]
-    add("--status", choices=statuses, metavar="STATUS", help=about)
-    add("--url", metavar="TEXT", help="only URLs (or matched URLs) that contain it")
-    take_crawl(add, "only this crawl (default: all)")
-    add("--last", type=int, metavar="N", help="only the last N decisions")
-    add("--summary", action="store_true", help="sum them up (of the last crawl, or of `all`)")
-
-
-def add_explain(make: Make) -> None:
-    """Add the command `explain`."""
-    add = make(
-        "Explain why a URL was dropped or kept, or compare two pages. URLs are looked up in the "
-        "store and its log; files are fingerprinted. With a URL or --store, this uses the "
-        "recipe and seed of the store, otherwise the default recipe and seed 0. A file, a "
-        "fingerprint (16 hexadecimal digits) or a text of several words alone lists the stored "
-        "pages within SIMHASH_DISTANCE.",
-        lambda config, options: explain(config, options.what, options.log_path, options.option),
-        "explain http://site.example/again",
-        "explain page.html other.html",
-        "explain page.html         # which stored pages are near it?",
-        'explain "some words of a page"',
-        printer=print_explanation,
-        takes="store log",
-    ).add_argument
-    about = "a URL; or a FILE, FINGERPRINT or TEXT; or two URLs or files"
-    add("what", nargs="+", metavar="URL|FILE", help=about)
-
-
-def add_report(make: Make) -> None:
-    """Add the command `report`."""
-    add = make(
-        "Write an HTML file that shows what was dropped, and why",
-        lambda config, options: write_report(
-            config,
-            output=options.output,
-            log_path=options.log_path,
-            crawl=options.crawl,
-            option=options.option,
-            overwrite=options.overwrite,
-        ),
-        "report",
-        "report -o monday.html --crawl 20260101T120000-0a1b2c3d",
-        printer=_print_report,
-        takes="store log overwrite",
-    ).add_argument
-    about = "the file to write (default: %(default)s)"
-    add("-o", "--output", type=Path, default="report.html", metavar="FILE", help=about)
-    take_crawl(add, "of this crawl (default: last), or of `all`", logs.LAST_CRAWL)
 
 
 def _find_rules(config: Config, options: Namespace) -> Iterator[Answer]:
@@ -265,9 +185,51 @@ def _print_rule(answer: Answer) -> Iterable[str]:
             yield f"    {outcome}: {' '.join(map(printable, pair))}"
 
 
-def add_urls(make: Make) -> None:
-    """Add the command `urls`."""
+def add_commands(make: Make) -> None:
+    """Add the commands that show pages, drops and addresses."""
+    add = make(
+        "log",
+        "Read the decision log, newest last. Times are UTC. The second line of a near-duplicate "
+        "names the page it duplicates.",
+        _log,
+        "log --last 20",
+        "log --status near_duplicate --url /print/",
+        printer=_print_log,
+        takes="store log crawl",
+    ).add_argument
+    about = f"only pages with this one: {', '.join(logs.STATUSES)}; {FORGOTTEN}; or "
+    about += f"links: {NOT_FOLLOWED}; or crawls: {CUT_OFF}"
+    statuses = [*logs.STATUSES, FORGOTTEN, NOT_FOLLOWED, CUT_OFF]
+    add("--status", choices=statuses, metavar="STATUS", help=about)
+    add("--url", metavar="TEXT", help="only URLs (or matched URLs) that contain it")
+    add("--last", type=int, metavar="N", help="only the last N decisions")
+    add = make(
+        "explain",
+        "Explain why a URL was dropped or kept, or compare two pages. URLs are looked up in the "
+        "store and its log; files are fingerprinted. With a URL or --store, this uses the "
+        "recipe and seed of the store, otherwise the default recipe and seed 0.",
+        lambda config, options: explain(config, options.what, options.log_path, options.option),
+        "explain http://site.example/again",
+        "explain page.html other.html",
+        printer=print_explanation,
+        takes="store log",
+    ).add_argument
+    about = "a URL, or two URLs or files"
+    add("what", nargs="+", metavar="URL|FILE", help=about)
+    add = make(
+        "report",
+        "Write an HTML file that shows what was dropped, and why. It is on the last crawl, or with "
+        "`--crawl all` on all of the log.",
+        _report,
+        "report",
+        "report -o monday.html --crawl 20260101T120000-0a1b2c3d",
+        printer=_print_report,
+        takes="store log crawl overwrite",
+    ).add_argument
+    about = "the file to write (default: %(default)s)"
+    add("-o", "--output", type=Path, default="report.html", metavar="FILE", help=about)
     parser = make(
+        "urls",
         "Find rules by which several addresses lead to one page",
         _find_rules,
         "urls",

@@ -13,7 +13,7 @@ from scrapy_simhash._files import write_whole
 from scrapy_simhash._printable import escape, mask_passwords, plural, printable
 from scrapy_simhash._progress import show_progress
 from scrapy_simhash.batch import export_archive
-from scrapy_simhash.commands.answering import describe_match, print_fields, take_crawl
+from scrapy_simhash.commands.answering import describe_match, print_fields
 from scrapy_simhash.errors import PartlyFailedError
 from scrapy_simhash.inspection.explanation import add_suggestions
 from scrapy_simhash.inspection.log import find_crawl, find_log, find_requested
@@ -25,7 +25,7 @@ from scrapy_simhash.tables.designs import DEFAULT_DESIGN, parse_design
 
 if TYPE_CHECKING:
     from argparse import Namespace
-    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Mapping
 
     from scrapy_simhash.commands.answering import Answer
     from scrapy_simhash.commands.command import Make
@@ -35,24 +35,10 @@ if TYPE_CHECKING:
 
 
 def _import(config: Config, options: Namespace) -> Iterator[Answer]:
-    from scrapy_simhash.transfer import importing  # noqa: PLC0415 - loads turbohtml
+    # It loads turbohtml.
+    from scrapy_simhash.transfer.importing import import_sources  # noqa: PLC0415
 
-    sources = [(name, importing.find_kind(name)) for name in options.sources]
-    yield from importing.import_sources(config, options.settings, sources)
-
-
-def add_import(make: Make) -> None:
-    """Add the command `import`."""
-    parser = make(
-        "Fill a store from pages or other stores. What the store has already is recognised: run "
-        "an import that was interrupted again. Of a store, the pages that came through come in, if "
-        "its recipe and seed are those of the store; to restore one, put its backup in its place.",
-        _import,
-        "import crawl.warc.gz --store seeded",
-        "import .scrapy/simhash --store copy",
-    )
-    about = "WARC or WACZ, feed (JSON Lines), folder with pages.csv, or store"
-    parser.add_argument("sources", nargs="+", metavar="SOURCE", help=about)
+    yield from import_sources(config, options.settings, options.sources)
 
 
 _KEPT = ("url", "document", "state", "title", "canonical", "crawls", "time")
@@ -108,10 +94,9 @@ def _export(config: Config, options: Namespace) -> Iterator[Answer]:
     else:
         from scrapy_simhash.stores.copying import back_up  # noqa: PLC0415 - loads lmdb
 
-        with open_as_it_is(config.store) as store:
-            with show_progress("copying, and comparing the copy" if options.check else "copying"):
-                made = back_up(store, options.output, check=options.check)
-            yield made
+        with open_as_it_is(config.store) as store, show_progress("copying, and comparing the copy"):
+            made = back_up(store, options.output)
+        yield made
 
 
 def _print_export(answer: Answer) -> Iterable[str]:
@@ -127,35 +112,8 @@ def _print_export(answer: Answer) -> Iterable[str]:
         yield f"    {printable(duplicate['url'])}  ({describe_match(duplicate)}{undone})"
 
 
-def add_export(make: Make) -> None:
-    """Add the command `export`."""
-    add = make(
-        "Copy a store, or write its fingerprints or duplicates. An archive has fingerprints, "
-        "not documents.",
-        _export,
-        "export store -o simhash-backup",
-        "export fingerprints --tables -o probed.archive",
-        "export duplicates --all --crawl last",
-        printer=_print_export,
-        takes="store overwrite",
-    ).add_argument
-    about = (
-        "store: the whole store, checked, while crawls write; fingerprints: an archive; "
-        "duplicates: a list of the kept pages, each with those dropped, or flagged, for it"
-    )
-    add("what", choices=("store", "fingerprints", "duplicates"), metavar="WHAT", help=about)
-    about = "the new folder for a store, or the file for fingerprints"
-    add("-o", "--output", type=Path, metavar="PATH", help=about)
-    about = "store: do not compare the tables of the copy with each other and with the documents"
-    add("--no-check", dest="check", action="store_false", help=about)
-    about = "fingerprints: with all tables of the store, so that it can be probed on its own"
-    add("--tables", dest="all_tables", action="store_true", help=about)
-    about = "duplicates: list the kept pages without duplicates, too"
-    add("--all", dest="every", action="store_true", help=about)
-    take_crawl(add, "duplicates: only of this crawl")
-
-
 _SECONDS_A_DAY = 86_400
+_LISTED = ("document", "url", "state", "original", "scope", "crawls", "time")
 
 
 def _open_to_change(config: Config) -> Store:
@@ -189,11 +147,9 @@ def _check(config: Config, options: Namespace) -> Iterator[Answer]:
                 written = store.rebuild(tables)
             yield {"design": store.design, **written}
     else:
-        with open_as_it_is(config.store) as store:
-            with show_progress("comparing tables and documents"):
-                problems = store.check()
-                counted = store.stats()
-            yield {**counted, "problems": problems}
+        with open_as_it_is(config.store) as store, show_progress("comparing tables and documents"):
+            problems, counted = store.check(), store.stats()
+        yield {**counted, "problems": problems}
         if problems:
             found = plural(len(problems), "problem")
             raise PartlyFailedError(
@@ -204,12 +160,6 @@ def _check(config: Config, options: Namespace) -> Iterator[Answer]:
 def _measure(config: Config) -> int:
     with open_as_it_is(config.store) as store:
         return store.engine.measure()
-
-
-def _print_check(answer: Answer) -> Iterable[str]:
-    yield from print_fields(answer)
-    if answer.get("problems") == []:
-        yield "no problems: the tables agree with each other and with the documents"
 
 
 def _prune(config: Config, options: Namespace) -> Iterator[Answer]:
@@ -238,9 +188,7 @@ def _prune(config: Config, options: Namespace) -> Iterator[Answer]:
         left = _explain_left(store, {*urls}.difference(chosen.values()), unfit)
         if dry_run:
             for document in store.get_documents(numbers).values():
-                yield document.pick(
-                    "document", "url", "state", "original", "scope", "crawls", "time"
-                )
+                yield document.pick(*_LISTED)
         with show_progress("deleting"):
             deleted = 0 if dry_run else store.delete(numbers)
     if not numbers:
@@ -302,7 +250,7 @@ def _undo(config: Config, options: Namespace) -> Iterator[Answer]:
         if original is not None and not kept:
             left.add(original)
         if found:
-            sys.stderr.write(_describe_undone(drops, len(found) - len(drops), dry_run=dry_run))
+            sys.stderr.write(_describe_undone(len(drops), len(found) - len(drops), dry_run=dry_run))
         if left or not found:
             unfit = "was kept, or its drop does not meet all criteria; see --original"
             why = _explain_left(store, left, unfit)
@@ -314,16 +262,13 @@ def _name_shown(document: StoredDocument) -> tuple[bytes, str, str]:
     return document.facts.text_digest, document.facts.title, document.facts.heading
 
 
-def _describe_undone(drops: Sequence[StoredDocument], others: int, *, dry_run: bool) -> str:
+def _describe_undone(drops: int, others: int, *, dry_run: bool) -> str:
     """Describe what was undone, and how many kept pages of the same text are listed."""
     if dry_run:
-        return f"{plural(len(drops) + others, 'page')} listed, nothing undone\n"
-    before = sum(document.record.spared for document in drops)
-    result = f"{plural(len(drops) - before, 'drop')} undone"
-    result += f", {before:,} had been before" * bool(before)
-    result += "; what was dropped passes when it is fetched again"
+        return f"{plural(drops + others, 'page')} listed, nothing undone\n"
     kept = f"\n{plural(others, 'kept page')} of the same text listed, too; they pass anyway"
-    return f"{result}{kept * (others > 0)}\n"
+    undone = f"{plural(drops, 'drop')} undone; what was dropped passes when it is fetched again"
+    return f"{undone}{kept * (others > 0)}\n"
 
 
 def _explain_left(store: Store, urls: Collection[str], unfit: str) -> str:
@@ -348,46 +293,10 @@ def _describe(store: Store, document: StoredDocument, requested: Mapping[str, st
     }
 
 
-def add_check(make: Make) -> None:
-    """Add the command `check`."""
-    parser = make(
-        "Count and compare what a store has, pack it or rebuild its tables. Of the pages `done` "
-        "are those whose items came through, `stubs` are too short for a simhash. Then it prints "
-        "one problem a line; the exit code is 1 if there are any. --compact is for a store in a "
-        "folder, while nobody else has it open.",
-        _check,
-        "check",
-        "check --rebuild --tables 4",
-        "check --compact",
-        printer=_print_check,
-    )
-    add = parser.add_mutually_exclusive_group().add_argument
-    add("--compact", action="store_true", help="give free space of the store's file back")
-    add("--rebuild", action="store_true", help="rewrite the tables from the documents")
-    about = "with --rebuild: another table design, or auto (default: the same one)"
-    parser.add_argument("--tables", metavar="DESIGN", help=about)
-
-
-def add_prune(make: Make) -> None:
-    """Add the command `prune`."""
+def add_commands(make: Make) -> None:
+    """Add the commands that fill, copy and maintain a store."""
     add = make(
-        "Delete documents by URL, age, scope or crawl. Deletes documents that meet all given "
-        "criteria, with their near-duplicates.",
-        _prune,
-        "prune --days 365 --dry-run",
-        "prune http://site.example/two",
-        printer=_print_removal,
-    ).add_argument
-    add("urls", nargs="*", metavar="URL", help="only documents with these URLs")
-    add("--days", type=float, help="only documents last seen more than so many days ago")
-    add("--scope", help="only this scope; '' for the global one")
-    take_crawl(add, "only this crawl")
-    add("--dry-run", action="store_true", help="list what would be deleted, delete nothing")
-
-
-def add_undo(make: Make) -> None:
-    """Add the command `undo`."""
-    add = make(
+        "undo",
         "Undo drops: list the URLs to fetch again, and let them pass. Drops that meet all given "
         "criteria are undone: the pages pass from then on; they are fetched when a crawl meets "
         "their addresses, or by a spider of yours that reads the file of -o. With --original, "
@@ -397,10 +306,72 @@ def add_undo(make: Make) -> None:
         "undo http://site.example/again --dry-run",
         "undo --original http://site.example/one -o urls.txt",
         printer=lambda answer: [printable(answer["url"])],
-        takes="store overwrite",
+        takes="store crawl overwrite",
     ).add_argument
     add("urls", nargs="*", metavar="URL", help="only drops of these pages")
     add("--original", metavar="URL", help="only drops for this page, or for its main text")
-    take_crawl(add, "only this crawl")
     add("-o", "--output", type=Path, help="write the URLs to this file, too, one a line")
     add("--dry-run", action="store_true", help="list the drops, change nothing")
+    add = make(
+        "export",
+        "Copy a store, or write its fingerprints or duplicates. An archive has fingerprints, "
+        "not documents.",
+        _export,
+        "export store -o simhash-backup",
+        "export fingerprints --tables -o probed.archive",
+        "export duplicates --all --crawl last",
+        printer=_print_export,
+        takes="store crawl overwrite",
+    ).add_argument
+    about = (
+        "store: the whole store, checked, while crawls write; fingerprints: an archive; "
+        "duplicates: a list of the kept pages, each with those dropped, or flagged, for it"
+    )
+    add("what", choices=("store", "fingerprints", "duplicates"), metavar="WHAT", help=about)
+    about = "the new folder for a store, or the file for fingerprints"
+    add("-o", "--output", type=Path, metavar="PATH", help=about)
+    about = "fingerprints: with all tables of the store, so that it can be probed on its own"
+    add("--tables", dest="all_tables", action="store_true", help=about)
+    about = "duplicates: list the kept pages without duplicates, too"
+    add("--all", dest="every", action="store_true", help=about)
+    parser = make(
+        "import",
+        "Fill a store from pages or other stores. What the store has already is recognised: run "
+        "an import that was interrupted again. Of a store, the pages that came through come in, if "
+        "its recipe and seed are those of the store; to restore one, put its backup in its place.",
+        _import,
+        "import crawl.warc.gz --store seeded",
+        "import .scrapy/simhash --store copy",
+    )
+    about = "WARC or WACZ, feed (JSON Lines), folder with pages.csv, or store"
+    parser.add_argument("sources", nargs="+", metavar="SOURCE", help=about)
+    add = make(
+        "prune",
+        "Delete documents by URL, age, scope or crawl. Deletes documents that meet all given "
+        "criteria, with their near-duplicates.",
+        _prune,
+        "prune --days 365 --dry-run",
+        "prune http://site.example/two",
+        printer=_print_removal,
+        takes="store crawl",
+    ).add_argument
+    add("urls", nargs="*", metavar="URL", help="only documents with these URLs")
+    add("--days", type=float, help="only documents last seen more than so many days ago")
+    add("--scope", help="only this scope; '' for the global one")
+    add("--dry-run", action="store_true", help="list what would be deleted, delete nothing")
+    parser = make(
+        "check",
+        "Count and compare what a store has, pack it or rebuild its tables. Of the pages `done` "
+        "are those whose items came through, `stubs` are too short for a simhash. Then it prints "
+        "one problem a line; the exit code is 1 if there are any. --compact is for a store in a "
+        "folder, while nobody else has it open.",
+        _check,
+        "check",
+        "check --rebuild --tables 4",
+        "check --compact",
+    )
+    add = parser.add_mutually_exclusive_group().add_argument
+    add("--compact", action="store_true", help="give free space of the store's file back")
+    add("--rebuild", action="store_true", help="rewrite the tables from the documents")
+    about = "with --rebuild: another table design, or auto (default: the same one)"
+    parser.add_argument("--tables", metavar="DESIGN", help=about)

@@ -209,7 +209,6 @@ class Figures:
             "originals": len(self.groups),
             "alerts": self.alerts.describe(),
             "notes": self.alerts.describe(calm=True),
-            "walls": self.alerts.describe_walls({}),
             "links_not_followed": sum(self._not_followed.values()),
             "links_listed": sum(found.pages for found in self._listed.values()),
             "links_of_lists": self._of_lists,
@@ -300,16 +299,17 @@ _OURS, _FIRST_BYTES = b'<meta name="generator" content="scrapy_simhash">', 200
 
 def write_report(
     config: Config,
-    *,
     output: Path,
     log_path: str | None,
     crawl: str,
+    *,
     option: str = "",
     overwrite: bool,
-) -> Iterator[dict[str, Any]]:
+) -> dict[str, Any]:
     """Write the report, on a crawl, named by its id or `last`, or on `all` of the log.
 
     A report that is there already is replaced. `option` is what commands need to find the store.
+    Returns what the report says.
 
     Raises:
         InspectionError: there is no log, or no page in it.
@@ -346,7 +346,7 @@ def write_report(
         figures["answers"] = answer(figures, option)
         page = _render(option, figures=figures, missing=missing, drops=drops, drawn=drawn)
         file.write(page)
-    yield {
+    return {
         "file": str(output),
         "file_bytes": len(page),
         "drops": len(drops),

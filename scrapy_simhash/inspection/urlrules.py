@@ -9,9 +9,8 @@ Then all pages of its host vote: each is compared with the page before it that h
 A form has one vote, and so has a document: a hundred session ids of one page say no more than two.
 
 A rule is proven in those directories whose own pages voted `same`, three times at least and eleven
-times together, and of whose last hundred votes none was `different`. A single conflict in a
-directory shows that something else than the directory matters, so the rule is proven nowhere; two,
-that it does not hold there.
+times together, and none `different`. A single conflict in a directory shows that something else
+than the directory matters, so the rule is proven nowhere; two, that it does not hold there.
 """
 
 from __future__ import annotations
@@ -21,6 +20,7 @@ from collections import Counter, defaultdict, deque
 from enum import IntEnum
 from functools import partial
 from itertools import permutations
+from os.path import commonprefix
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from scrapy_simhash.judging.rule import UNKNOWN, judge, read_name
@@ -118,10 +118,7 @@ def _relate_queries(host: str, first: set[str], second: set[str]) -> list[UrlRul
 
 def _relate_paths(host: str, shorter: tuple[str, ...], longer: tuple[str, ...]) -> list[UrlRule]:
     """Propose to drop the segments that only the longer path has."""
-    more = len(longer) - len(shorter)
-    place = next(
-        (n for n, (a, b) in enumerate(zip(shorter, longer, strict=False)) if a != b), len(shorter)
-    )
+    more, place = len(longer) - len(shorter), len(commonprefix([shorter, longer]))  # noqa: RUF071
     dropped = longer[place : place + more]
     if longer[place + more :] != shorter[place:] or not 0 < more <= _MOST_SEGMENTS:
         return []
@@ -167,10 +164,11 @@ def _list_votes(rule: UrlRule, pages: Iterable[Page]) -> dict[Address, Vote]:
         outcome = _compare(page, kept)
         if outcome is None or (form in votes and outcome <= votes[form].outcome):
             continue
-        originals = {page.original, kept.original}
-        if outcome is Outcome.SAME and not voted.isdisjoint(originals):  # a wall has many forms
-            continue
-        voted |= originals if outcome is Outcome.SAME else set()
+        if outcome is Outcome.SAME:  # a wall has many forms
+            originals = {page.original, kept.original}
+            if voted & originals:
+                continue
+            voted |= originals
         votes.pop(form, None)  # the newest stand last
         votes[form] = Vote(outcome, page, kept)
     return votes
@@ -185,31 +183,28 @@ _STALE_SECONDS = 86_400
 def _compare(page: Page, kept: Page) -> Outcome | None:
     """Compare two pages by what they were dropped for, their names and their words.
 
-    They are `different` where either has a title or heading with words that the other one lacks,
-    and where texts of 64 words and more have less than half in common (a print view lacks the
-    navigation). But not if a day lies between them. The rest is `grey`; None are those that are the
-    same but for most of their links, which have no vote.
+    They are `different` where all their names, title and heading, have words that the other one
+    lacks, and where texts of 64 words and more have less than half in common (a print view lacks
+    the navigation). But not if a day lies between them. The rest is `grey`; None are those that are
+    the same but for most of their links, which have no vote.
     """
     mine, theirs = page.document.facts, kept.document.facts
-    stale = abs(mine.time - theirs.time) > _STALE_SECONDS
     if page.original != kept.original:
-        names = [
-            (set(read_name(own)), set(read_name(other)))
-            for own, other in ((mine.title, theirs.title), (mine.heading, theirs.heading))
-        ]
-        compared = [(own - other, other - own) for own, other in names if own and other]
-        if compared and all(map(all, compared)):
-            return Outcome.GREY if stale else Outcome.DIFFERENT
+        stale = abs(mine.time - theirs.time) > _STALE_SECONDS
+        unlike = Outcome.GREY if stale else Outcome.DIFFERENT
+        both = (mine.title, theirs.title), (mine.heading, theirs.heading)
+        names = [({*read_name(own)}, {*read_name(other)}) for own, other in both if own and other]
+        if names and all(own - other and other - own for own, other in names):
+            return unlike
         words, others = page.document.wording, kept.document.wording
         if words is None or others is None:
             return Outcome.GREY
         first, second = Read.make(mine, words), Read.make(theirs, others)
         if not judge(first, second, UNKNOWN, UNKNOWN).one:
-            both = permutations((first.words, second.words))
-            common = 1 - min(compare_words(own, other, None).alone.mean() for own, other in both)
+            sides = permutations((first.words, second.words))
+            common = 1 - min(compare_words(own, other, None).alone.mean() for own, other in sides)
             long = min(mine.words, theirs.words) >= _LEAST_WORDS
-            unlike = long and common < _LEAST_COMMON and not stale
-            return Outcome.DIFFERENT if unlike else Outcome.GREY
+            return unlike if long and common < _LEAST_COMMON else Outcome.GREY
     return None if (page.document.record.new_links or 0.0) >= MOSTLY_NEW else Outcome.SAME
 
 
@@ -217,7 +212,6 @@ _LEAST_SAME = 11  # in all directories without a conflict
 _LEAST_VOTES = 3  # in each; one or two pages may be alike by chance
 # One value of a parameter, such as `format=print`, shows nothing of the others.
 _LEAST_VALUES = 3
-_RECENT = 100
 # Of a site, those that most pairs propose: what a site makes up takes no more time; not measured.
 MOST_RULES = 64
 
@@ -268,16 +262,16 @@ def _choose_directories(rule: UrlRule, votes: dict[Address, Vote]) -> list[str]:
         by_directory[find_directory(form)].append(vote)
     same, values = Counter[str](), set[tuple[str, ...]]()
     for name, some in by_directory.items():
-        recent = Counter(vote.outcome for vote in some[-_RECENT:])
-        if recent[Outcome.DIFFERENT] == 1:
+        counts = Counter(vote.outcome for vote in some)
+        if counts[Outcome.DIFFERENT] == 1:
             return []
-        if recent[Outcome.DIFFERENT] or recent[Outcome.GREY] > recent[Outcome.SAME]:
+        if counts[Outcome.DIFFERENT] or counts[Outcome.GREY] > counts[Outcome.SAME]:
             continue
-        alike = [vote for vote in some if vote.outcome is Outcome.SAME]
-        same[name] = len(alike)
+        same[name] = counts[Outcome.SAME]
         values |= {
             tuple(pair for pair in page.address.query if split_pair(pair)[0] in rule.parameters)
-            for vote in alike
+            for vote in some
+            if vote.outcome is Outcome.SAME
             for page in (vote.page, vote.kept)
         }
     # What a rule drops whatever its value must have had several.
@@ -353,8 +347,9 @@ def find_rules(config: Config) -> list[FoundRule]:
 def describe(found: FoundRule) -> dict[str, Any]:
     """Describe a rule and the votes on it, ready for JSON."""
     pairs: dict[Outcome, list[tuple[str, str]]] = {outcome: [] for outcome in Outcome}
-    for vote in found.votes:
-        pairs[vote.outcome].append((vote.page.document.facts.url, vote.kept.document.facts.url))
+    for outcome, *pair in found.votes:
+        first, second = (page.document.facts.url for page in pair)
+        pairs[outcome].append((first, second))
     return {
         "rule": str(found.rule),
         "directories": list(found.directories),

@@ -12,8 +12,8 @@ import zlib
 from contextlib import suppress
 from functools import partial
 from io import BytesIO
-from itertools import count
 from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, TypeAlias, cast
 from zipfile import BadZipFile, ZipFile
 
@@ -38,10 +38,8 @@ class SourcePage(NamedTuple):
 
     url: str  # may be invalid
     body: bytes  # with transfer and content encodings undone, but still in its charset
+    headers: tuple[tuple[str, str], ...] = (("Content-Type", "text/html"),)
     status: int = 200
-    headers: tuple[tuple[str, str], ...] = ()  # HTTP headers; feeds and folders have none
-    html: bool = True  # it is HTML; False if only the headers can tell
-    encoding: str | None = None  # charset of the body, if known
     time: float | None = None  # of the fetch, seconds since 1970, UTC, if known
 
 
@@ -53,13 +51,31 @@ class Skipped(NamedTuple):
 
 
 Entry: TypeAlias = SourcePage | Skipped
-
-
-# Of the names of feeds, without .gz.
-FEEDS = (".jsonl", ".jl", ".jsonlines", ".ndjson")
 TABLE = "pages.csv"  # of a folder: the addresses of its pages
+# A copy, because the store's constant is in a module that loads lmdb.
+_DATA_FILE_OF_STORE = "data.mdb"
+_FEEDS = (".jsonl", ".jl", ".jsonlines", ".ndjson")
+_KINDS = {"warc": (".warc", ".warc.zst"), "wacz": (".wacz",), "jsonl": _FEEDS}
 # An item has the HTML with escapes, and other fields.
 _MOST_ITEM_BYTES = 8 * MOST_BYTES
+
+
+def find_kind(name: str) -> str:
+    """Find the kind of a path or of a store's URL."""
+    path = Path(name)
+    if "://" in name or (path / _DATA_FILE_OF_STORE).exists():
+        return "store"
+    if (path / TABLE).exists():
+        return "folder"
+    path.stat()  # raises if it does not exist
+    plain = path.name.lower().removesuffix(".gz")
+    for kind, endings in _KINDS.items():
+        if plain.endswith(endings) and not path.is_dir():
+            return kind
+    raise ValueError(
+        f"{name} cannot be used; name a store, a WARC (.warc, .warc.gz, .wacz), a feed "
+        f"({', '.join(_FEEDS)}, perhaps with .gz), or a folder with {TABLE} (columns url, path)"
+    )
 
 
 def read_source(name: str, kind: str) -> Iterator[Entry]:
@@ -70,8 +86,7 @@ def read_source(name: str, kind: str) -> Iterator[Entry]:
     """
     record = 0
     try:
-        for entry in _read_records(Path(name), kind):
-            record += 1
+        for record, entry in enumerate(_read_records(Path(name), kind), 1):  # noqa: B007
             yield entry
         if not record:
             raise EOFError("it has no record")
@@ -104,27 +119,24 @@ def _unzip(file: BinaryIO) -> BinaryIO:
     return cast("BinaryIO", gzip.GzipFile(fileobj=file))
 
 
-# Feeds of Scrapy: items with a URL and HTML
-
-
 class _Item(msgspec.Struct):
-    """What is read of an item: its other fields may have any number of values."""
+    """What is read of an item of a feed: its other fields may have any number of values."""
 
     url: str
     html: str | None = None
     body: str | None = None
 
 
+_UTF_8 = (("Content-Type", "text/html; charset=utf-8"),)
+
+
 def _read_feed(file: BinaryIO) -> Iterator[Entry]:
-    lines, found, last = _unzip(file), False, b""
-    for number in count(1):
-        if not (line := lines.readline(_MOST_ITEM_BYTES + 1)):
-            break
+    lines, found, other = _unzip(file), False, b""
+    for number, line in enumerate(iter(partial(lines.readline, _MOST_ITEM_BYTES + 1), b""), 1):
         if len(line) > _MOST_ITEM_BYTES:
             while line and not line.endswith(b"\n"):
-                line = lines.readline(_MOST_ITEM_BYTES)
-            problem = f"line {number:,} has more than {_MOST_ITEM_BYTES:,} octets"
-            yield Skipped("too_large", problem)
+                line = lines.readline(_MOST_ITEM_BYTES)  # noqa: PLW2901 - the rest of it
+            yield Skipped("too_large", f"line {number:,} has more than {_MOST_ITEM_BYTES:,} octets")
         elif line.strip():
             try:
                 item = msgspec.json.decode(line, type=_Item)
@@ -135,14 +147,14 @@ def _read_feed(file: BinaryIO) -> Iterator[Entry]:
                 yield Skipped("unreadable", f"line {number:,} is no JSON: {error}")
                 continue
             if html is None:
-                last = line
+                other = line
                 yield Skipped("no_html")
             else:
                 found = True
-                yield SourcePage(item.url, html.encode(), encoding="utf-8")
-    if not found and last:
-        is_object = last.lstrip().startswith(b"{")
-        fields = msgspec.json.decode(last, type=dict[str, msgspec.Raw]) if is_object else ()
+                yield SourcePage(item.url, html.encode(), _UTF_8)
+    if not found and other:
+        is_object = other.lstrip().startswith(b"{")
+        fields = msgspec.json.decode(other, type=dict[str, msgspec.Raw]) if is_object else ()
         raise SourceError(
             f"{file.name} has no page: no item has the fields url and html or body. The last item "
             f"has: {', '.join(fields) or 'nothing'}; rename its fields"
@@ -151,7 +163,6 @@ def _read_feed(file: BinaryIO) -> Iterator[Entry]:
 
 def _read_folder(folder: Path) -> Iterator[Entry]:
     """Read the pages that a table lists: columns `url` and `path`, others are ignored."""
-    csv.field_size_limit(max(csv.field_size_limit(), MOST_BYTES))  # a cell may hold a page
     with (folder / TABLE).open(encoding="utf-8-sig", newline="") as file:
         for row in csv.DictReader(file, strict=True):
             if not row.keys() >= {"url", "path"}:
@@ -159,32 +170,16 @@ def _read_folder(folder: Path) -> Iterator[Entry]:
                     f"its table has columns {', '.join(map(str, row))}, not url and path"
                 )
             path = folder / (row["path"] or "")
-            if row["path"] and path.resolve().is_relative_to(folder.resolve()):
-                yield _read_page(row["url"], path)
-            else:
+            if not (row["path"] and path.resolve().is_relative_to(folder.resolve())):
                 yield Skipped("unreadable", f"the path {row['path']!r} is outside of the folder")
-
-
-def _read_page(url: str, path: Path) -> Entry:
-    try:
-        with path.open("rb") as file:
-            return SourcePage(url, _unzip(file).read(MOST_BYTES + 1))
-    except _UNREADABLE as error:
-        return Skipped("unreadable", f"{path}: {str(error) or 'it ends too early'}")
-
-
-# WARC files, read with FastWARC (extra `warc`): a `response` record is a page; a `revisit` record
-# is not, because its body is in an earlier one.
-
-
-class _Stream:
-    """A file for FastWARC, which gets what there is before what is damaged; it never seeks."""
-
-    def __init__(self, file: BinaryIO) -> None:
-        self.read = cast("Any", file).read1
-
-    def tell(self) -> int:
-        return 0
+                continue
+            try:
+                with path.open("rb") as page:
+                    body = _unzip(page).read(MOST_BYTES + 1)
+            except _UNREADABLE as error:
+                yield Skipped("unreadable", f"{path}: {str(error) or 'it ends too early'}")
+            else:
+                yield SourcePage(row["url"], body)
 
 
 def _read_warc(file: BinaryIO) -> Iterator[Entry]:
@@ -193,38 +188,37 @@ def _read_warc(file: BinaryIO) -> Iterator[Entry]:
         from fastwarc.warc import ArchiveIterator  # noqa: PLC0415 - an extra
     except ImportError:
         raise SourceError("WARC files need pip install 'scrapy-simhash[warc]'") from None
-    # FastWARC itself unpacks twice as fast, but does not notice a cut between records.
-    for record in ArchiveIterator(cast("Any", _Stream(_unzip(file))), parse_http=False):
+    # FastWARC itself unpacks twice as fast, but does not notice a cut between records. It gets what
+    # there is before what is damaged, and never seeks.
+    stream = SimpleNamespace(read=cast("Any", _unzip(file)).read1, tell=lambda: 0)
+    for record in ArchiveIterator(cast("Any", stream), parse_http=False):
         if not record.headers.contains_key("Content-Length"):
             raise EOFError("it is cut short, or not a WARC")
         yield _read_record(record)
 
 
 def _read_record(record: Any) -> Entry:
-    date, url = record.record_date, record.headers.get("WARC-Target-URI") or ""
-    skipped = None
-    if (record.headers.get("WARC-Type") or "").lower() != "response" or not record.is_http:
-        skipped = Skipped("no_response")
-    else:
+    """Read a record: a `response` is a page; the body of a `revisit` is in an earlier record."""
+    skipped = Skipped("no_response")
+    if is_page := record.is_http and (record.headers.get("WARC-Type") or "").lower() == "response":
         try:
             record.parse_http()
         except OSError:
-            skipped = Skipped("bad_http")
+            is_page, skipped = False, Skipped("bad_http")
     expected = record.content_length
     body = _read_bounded(record.reader)
     rest = record.reader.consume() if len(body) > MOST_BYTES else 0
     if len(body) + rest < expected:
         raise EOFError("it is cut short")
-    if skipped:
+    if not is_page:
         return skipped
-    headers = record.http_headers
+    url, headers = record.headers.get("WARC-Target-URI") or "", record.http_headers
     return SourcePage(
         url.removeprefix("<").removesuffix(">"),
         _decode(body, headers),
-        headers.status_code or 0,
         tuple(headers.to_tuples()),
-        html=False,
-        time=date.timestamp() if date else None,
+        headers.status_code or 0,
+        record.record_date and record.record_date.timestamp(),
     )
 
 
@@ -249,11 +243,11 @@ def _decode(body: bytes, headers: Any) -> bytes:
         "zstd": stream_io.ZstdReader,
         "deflate": partial(stream_io.GzipReader, zlib=True),
     }
-    for name in ("Transfer-Encoding", "Content-Encoding"):
-        for coding in reversed((headers.get(name) or "").lower().split(",")):
-            if reader := readers.get(coding.strip()):
-                with suppress(OSError):
-                    body = _read_bounded(reader(BytesIO(body)))
+    given = f"{headers.get('Content-Encoding')},{headers.get('Transfer-Encoding')}".lower()
+    for coding in given.split(",")[::-1]:
+        if reader := readers.get(coding.strip()):
+            with suppress(OSError):
+                body = _read_bounded(reader(BytesIO(body)))
     return body
 
 

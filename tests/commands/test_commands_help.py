@@ -10,10 +10,11 @@ from types import SimpleNamespace
 import pytest
 
 from scrapy_simhash.commands import look
-from scrapy_simhash.commands.command import COMMANDS, add_commands
+from scrapy_simhash.commands.command import add_commands
 from tests.helpers.commanding import Run, crawl_into
 from tests.helpers.pages import edit_words, make_page, make_words, page
 
+COMMANDS = add_commands(argparse.ArgumentParser())
 # They need a certain crawl, a WARC or Spark.
 NOT_RUN = ("report -o", "spark", "import crawl.warc.gz")
 # What standard error says of the others when they run one after the other.

@@ -53,7 +53,7 @@ def test_what_was_undone_passes_the_next_time(run: Run, store: Path, tmp_path: P
     assert (tmp_path / "urls").read_text() == f"{SITE}a1\n{SITE}a2\n"
     done = run("undo", SITE + "a1", SITE + "c1", "--crawl", "crawl-1", "--store", store)
     assert (done.exit_code, done.out) == (0, f"{SITE}a1\n{SITE}c1\n")
-    assert done.err.startswith("1 drop undone, 1 had been before; ")
+    assert done.err.startswith("2 drops undone; ")
     with open_lmdb(store) as opened:
         pages = [document("a1", A ^ 1), document("b1", B ^ 7), document("a3", A ^ 4)]
         verdicts = [verdict.status for verdict in opened.find_and_add(pages)]

@@ -28,7 +28,6 @@ import nix -> : nix: No such file or directory; check that path
 explain -> required: URL|FILE
 explain a.html b.html -> a.html
 explain a b c -> or two URLs or files; got 'a b c'
-explain nix --store s -> 'nix' is not a URL
 
 prune --days 1 --store nowhere -> there is no store at
 export store -o out --store nowhere -> there is no store at
@@ -53,8 +52,8 @@ batch-query --queries in --distance 64 -i in -> distance 64
 batch-query --queries - -> cannot both be standard input
 
 plan -> --documents
-plan --documents 1e20 -> --documents: 1e20: must be
-plan --documents lots -> --documents: lots: must be
+plan --documents 1e20 -> --documents 1e+20: must be 1 to 2**64
+plan --documents lots -> argument --documents: invalid float value: 'lots'
 plan --documents 1e6 --distance -1 -> --distance -1: must be 0 or more bits
 plan --documents 1e6 --distance 32 -> distance 32: no design of up to 255 tables
 
@@ -71,7 +70,7 @@ check --store redis://localhost:1 -> redis://localhost:1 cannot be reached -> ch
 -s SIMHASH_IGNORE=p.. check -> 'p..' is not a CSS selector -> name elements, such as
 -s SIMHASH_NEVER_DROP=( check -> '(' is not a regular expression -> escape
 check --rebuild --tables 20 --store s -> distance 7 -> take a smaller SIMHASH_DISTANCE
-explain --store s word -> 'word' is not a URL -> a text of several words
+explain --store s word -> name one URL (http://...), or two URLs or files -> got 'word'
 log --log nowhere.jsonl -> there is no decision log nowhere.jsonl -> name another with --log
 log --log junk.jsonl -> junk.jsonl -> is not a decision
 prune --store s -> name what to delete -> --days, --scope or --crawl
@@ -80,11 +79,11 @@ undo --store s -> name what to undo -> --original
 check --tables 10 --store s -> --tables 10 -> needs --rebuild
 export fingerprints -o there --store s -> there exists already -> --overwrite
 export store -o other --store s -> other exists already -> name a new folder
-import there --store new -> there cannot be used -> a feed .jsonl
+import there --store new -> there cannot be used; name a store -> a feed (.jsonl
 import s --store s -> s is the store itself -> name another one
 find-all -i numbers.txt -> numbers.txt, line 2: '-2' -> from 0 to 18446744073709551615
 find-all --blocks 3 -i numbers.txt -> 3 blocks -> takes 4 to
-plan --documents 0 -> 0: must be a whole number -> such as 8000000
+plan --documents 0 -> --documents 0: must be 1 to 2**64, such as 8e6
 exprot a -> invalid choice: 'exprot' -> 'export'
 """
 

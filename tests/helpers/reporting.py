@@ -63,8 +63,7 @@ def report(
         "overwrite": False,
     }
     config = Config(store=str(store or folder / "nowhere"))
-    (figures,) = write_report(config, **(given | options))
-    return figures
+    return write_report(config, **(given | options))
 
 
 def crawl_hostile_pages(store: Path) -> None:

@@ -12,7 +12,6 @@ from tests.helpers.reporting import make_decision, make_drop, write_log
 
 PAGE = (ROOT / "docs" / "after.md").read_text("utf-8")
 VIEW, *QUERIES = re.findall(r"```sql\n(.*?)```", PAGE, re.DOTALL)
-(PANDAS,) = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
 CALLED = ["distance 3 bits", "content agrees", "titles: same; headings: same", "main text"]
 OTHERWISE = [*CALLED[:2], "titles: differ; headings: same", "main text"]
 LINES = [
@@ -46,12 +45,3 @@ def test_the_queries_of_duckdb(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
         ("site.example", 11, pytest.approx(4 / 11, abs=1e-3)),
         ("other.example:8000", 1, 1),
     ]
-
-
-def test_the_query_of_pandas(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    write_log(Path("log.jsonl"), LINES)
-    found: dict[str, Any] = {}
-    exec(PANDAS, found)  # noqa: S102 - the page's own code
-    copies = {f"http://site.example/page/{n}": count for n, count in ((1, 2), (2, 2), (3, 1))}
-    assert found["copies"].to_dict() == copies

@@ -247,14 +247,6 @@ def test_rows_say_all_of_both_texts(first: str, second: str) -> None:
         assert read_side(rows, "second").split() == second.split()
 
 
-def test_changed_words_are_marked() -> None:
-    rows = compare_side_by_side("Same here. The old cat sat.", "Same here. The new cat sat.")
-    assert rows == [
-        {"same": "Same here."},
-        {"first": ["The ", "old", " cat sat."], "second": ["The ", "new", " cat sat."]},
-    ]
-
-
 def test_what_both_have_is_skipped_but_beside_changes() -> None:
     middle = "".join(f"Sentence {number} stays. " for number in range(9))
     rows = compare_side_by_side(f"Old start. {middle} Old end.", f"New start. {middle} New end.")

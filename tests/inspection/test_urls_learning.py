@@ -110,13 +110,6 @@ def by_parameters(*names: str) -> Callable[[str], str]:
     return site
 
 
-def test_a_session_is_learned() -> None:
-    record = Crawl(by_path, *list_urls("", "?sid=#", "?sid=9#")).learn()[SID]
-    assert (record["same"], record["different"]) == (60, 0)
-    assert record["directories"] == ["/d0/*", "/d1/*", "/d2/*", "/d3/*", "/d4/*"]
-    assert (len(record["pairs_same"]), record["pairs_different"]) == (3, [])
-
-
 def by_page(url: str) -> str:
     """A site whose pages have many views, of which `pdf` is another page."""
     path = by_path(url).partition(";")[0].removesuffix("/amp").rstrip("/")

@@ -1,5 +1,6 @@
 """The public face: names, version, entry point, and documents that say what the code does."""
 
+import argparse
 import doctest
 import importlib
 import re
@@ -13,11 +14,13 @@ from typing import Any
 import pytest
 
 import scrapy_simhash
-from scrapy_simhash.commands.command import COMMANDS, SimhashCommand
+from scrapy_simhash.commands.command import SimhashCommand, add_commands
 from scrapy_simhash.judge.log import VERDICT, Decision
 from tests.helpers.processes import ROOT, run_python
 from tests.helpers.reference import SETTINGS_PAGE, write_entries
 from tests.project.test_rooms import MODULES, PACKAGE
+
+COMMANDS = add_commands(argparse.ArgumentParser())
 
 
 def entries(heading: str) -> list[str]:

@@ -9,8 +9,7 @@ import pytest
 
 from scrapy_simhash.errors import SourceError
 from scrapy_simhash.pages.facts import MOST_BYTES
-from scrapy_simhash.transfer.importing import find_kind
-from scrapy_simhash.transfer.sources import Entry, Skipped, SourcePage, read_source
+from scrapy_simhash.transfer.sources import Entry, Skipped, SourcePage, find_kind, read_source
 from tests.helpers.sourcing import (
     DATE_SECONDS,
     MAKERS,
@@ -30,7 +29,7 @@ def read(path: Path, kind: str = "") -> Iterator[Entry]:
 
 def as_pages(entries: Iterable[Entry]) -> dict[str, str]:
     found = [entry for entry in entries if isinstance(entry, SourcePage)]
-    return {page.url: page.body.decode(page.encoding or "utf-8") for page in found}
+    return {page.url: page.body.decode() for page in found}
 
 
 @pytest.fixture(params=[*MAKERS, "folder"])
@@ -139,7 +138,7 @@ def test_a_folder(tmp_path: Path) -> None:
     (tmp_path / "deep").mkdir()
     (tmp_path / "deep" / "b.htm").write_text("<html>b")
     (tmp_path / "d.html.gz").write_bytes(gzip.compress(b"<html>d")[:-3])
-    with pytest.raises(ValueError, match=r"has no pages\.csv; write one"):
+    with pytest.raises(ValueError, match=r"or a folder with pages\.csv"):
         find_kind(str(tmp_path))
     table = "url,path\nhttp://b.example/,deep/b.htm\nhttp://d.example/,d.html.gz\n"
     (tmp_path / "pages.csv").write_text(table)
@@ -177,7 +176,7 @@ def test_a_table_leads_nowhere_else(tmp_path: Path) -> None:
 @pytest.mark.parametrize("octets", [b"1\n2\n", gzip.compress(b"nothing known", mtime=0), b""])
 def test_what_is_of_no_known_kind(tmp_path: Path, octets: bytes) -> None:
     (tmp_path / "what.ever").write_bytes(octets)
-    with pytest.raises(ValueError, match=r"what\.ever cannot be used.*a feed \.jsonl"):
+    with pytest.raises(ValueError, match=r"what\.ever cannot be used; .* a feed \(\.jsonl"):
         find_kind(str(tmp_path / "what.ever"))
     with pytest.raises(FileNotFoundError):
         find_kind(str(tmp_path / "nowhere"))
