@@ -74,6 +74,10 @@ def _log(config: Config, options: Namespace) -> Iterator[Answer]:
 
 def print_explanation(answer: Answer) -> Iterable[str]:
     """Print in one screen how two pages compare, or why one was dropped or kept."""
+    if "verdict" not in answer:  # a stored page near what was named
+        bits = plural(answer["distance"], "bit")
+        yield f"{bits:<7}  {answer['state']:<11}  {printable(answer['url'])}"
+        return
     pages = answer.get("pages") or [{"url": answer["url"]}]
     here, there, *_ = [*map(_describe_page, pages), ""]
     only = [
@@ -207,14 +211,18 @@ def add_commands(make: Make) -> None:
         "explain",
         "Explain why a URL was dropped or kept, or compare two pages. URLs are looked up in the "
         "store and its log; files are fingerprinted. With a URL or --store, this uses the "
-        "recipe and seed of the store, otherwise the default recipe and seed 0.",
+        "recipe and seed of the store, otherwise the default recipe and seed 0. A file, a "
+        "fingerprint (16 hexadecimal digits) or a text of several words alone lists the stored "
+        "pages within SIMHASH_DISTANCE.",
         lambda config, options: explain(config, options.what, options.log_path, options.option),
         "explain http://site.example/again",
         "explain page.html other.html",
+        "explain page.html         # which stored pages are near it?",
+        'explain "some words of a page"',
         printer=print_explanation,
         takes="store log",
     ).add_argument
-    about = "a URL, or two URLs or files"
+    about = "a URL; or a FILE, FINGERPRINT or TEXT; or two URLs or files"
     add("what", nargs="+", metavar="URL|FILE", help=about)
     add = make(
         "report",

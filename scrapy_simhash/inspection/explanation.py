@@ -9,7 +9,7 @@ from collections import defaultdict, deque
 from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from urllib.parse import unquote
+from urllib.parse import parse_qsl, unquote, urlencode
 
 from scrapy_simhash._printable import mask_passwords, plural
 from scrapy_simhash.crawl.running import add_option
@@ -21,11 +21,14 @@ from scrapy_simhash.judge.alerts import Walls
 from scrapy_simhash.judge.log import FORGOTTEN, NOT_FOLLOWED
 from scrapy_simhash.judging.documents import Document, make_document
 from scrapy_simhash.judging.matching import CHANGES
-from scrapy_simhash.pages.addresses import plain_form
+from scrapy_simhash.pages.addresses import split_url
 from scrapy_simhash.pages.facts import Fetched, Recipe
+from scrapy_simhash.pages.features import read_words, weigh_features
 from scrapy_simhash.pages.fingerprint import fingerprint_page
 from scrapy_simhash.pages.links import MOSTLY_NEW
+from scrapy_simhash.simhash import simhash
 from scrapy_simhash.stores.opening import open_as_it_is
+from scrapy_simhash.tables.designs import parse_design
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -36,18 +39,19 @@ if TYPE_CHECKING:
     from scrapy_simhash.stores.store import Store
 
 _LINES_SHOWN, _MOST_SUGGESTED = 5, 3
+_HEX_FINGERPRINT = re.compile(r"(0x)?[0-9a-fA-F]{16}")
 _ENDING = re.compile(r"\.(?:html?|php|aspx?|jsp|cgi)$")
 
 
 def explain(
     config: Config, what: Sequence[str], log_path: str | None, option: str = ""
 ) -> Iterator[dict[str, Any]]:
-    """Explain why a URL was dropped or kept, or how two pages compare.
+    """Explain why a URL was dropped or kept, how two pages compare, or what is near to one.
 
     `option` is what commands need to find the store; without it, two files have seed 0.
 
     Raises:
-        InspectionError: a file has no fingerprint, or neither a URL nor two pages were named.
+        InspectionError: a file has no fingerprint, or nothing like a page was named.
         OSError: a file cannot be read.
         PartlyFailedError: a page is unknown.
     """
@@ -56,10 +60,11 @@ def explain(
             advice = add_option(answer.get("advice", ""), option)
             yield answer | ({"advice": advice} if advice else {})
         return
+    if len(what) == 1:
+        yield from _find_near(config, what[0])
+        return
     if len(what) != 2:  # noqa: PLR2004 - a pair
-        raise InspectionError(
-            f"name one URL (http://...), or two URLs or files; got {' '.join(what)!r}"
-        )
+        raise InspectionError(f"name one page, or two URLs or files; got {' '.join(what)!r}")
     stored = bool(option) or any(map(_is_url, what))
     with open_as_it_is(config.store) if stored else nullcontext() as opened:
         first, second = (
@@ -272,6 +277,38 @@ def _read_file(config: Config, name: str, store: Store | None) -> Document:
     return make_document(made, config.chosen_rule, Fetched(name, identity=b"-"))
 
 
+def _find_near(config: Config, what: str) -> Iterator[dict[str, Any]]:
+    """Find the pages of the store within `SIMHASH_DISTANCE` of a file, fingerprint or text."""
+    with open_as_it_is(config.store) as store:
+        # As far as the tables of the store are complete.
+        distance = min(config.distance, parse_design(store.design).reach_bits)
+        for match in store.query(_find_fingerprint(config, store, what), distance):
+            document = store.get_documents([match.document]).get(match.document)
+            yield {
+                "fingerprint": f"{match.fingerprint:016x}",
+                "distance": match.distance,
+                "document": match.document,
+                "url": match.url,
+                "state": document.state if document else "imported",
+                "title": document.facts.title if document else "",
+            }
+
+
+def _find_fingerprint(config: Config, store: Store, what: str) -> int:
+    if _HEX_FINGERPRINT.fullmatch(what):
+        return int(what, 16)
+    try:
+        return _read_file(config, what, store).facts.fingerprint
+    except (OSError, ValueError):  # none, too long for a path, or with a NUL: it must be a text
+        if " " in what.strip():
+            words = read_words(what, store.seed)
+            return simhash(*weigh_features(words.hashes, store.recipe.window))
+    raise InspectionError(
+        f"{what!r} is not a URL (http://...), an existing file, a fingerprint (16 hexadecimal "
+        "digits) or a text of several words"
+    )
+
+
 def add_suggestions(problem: str, url: str, known: Iterable[str]) -> str:
     """Add to a problem with a URL at most three known ones that are the same, written otherwise.
 
@@ -286,5 +323,11 @@ def add_suggestions(problem: str, url: str, known: Iterable[str]) -> str:
 
 def _reduce(url: str) -> str:
     """Reduce a URL to what distinguishes pages, without what is often spelled otherwise."""
-    form = plain_form(url if "//" in url else f"http://{url}")
-    return _ENDING.sub("", unquote(form).lower()) or url
+    # Scheme, www., case, port, fragment, index.html, .html, percent-encoding, order of parameters.
+    parts = split_url(url if "//" in url else f"//{url}")
+    if not parts:
+        return url
+    host = (parts.hostname or "").removeprefix("www.")
+    path = unquote(parts.path).lower().removesuffix("index.html").rstrip("/")
+    query = urlencode(sorted(parse_qsl(parts.query, keep_blank_values=True)))
+    return host + _ENDING.sub("", path) + f"?{query}" * bool(query)

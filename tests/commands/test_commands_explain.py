@@ -12,6 +12,7 @@ from scrapy_simhash.stores.keyvalues import TEXTS, octets
 from scrapy_simhash.stores.opening import open_store
 from tests.helpers.commanding import (
     AGAIN,
+    HOSTILE_TITLE,
     ONE,
     TWO,
     Run,
@@ -115,6 +116,19 @@ def test_two_files(run: Run, tmp_path: Path) -> None:
     assert f"\ntests           distance {plural(answer['distance'], 'bit')}; " in done.out
     assert any(line.startswith("+ ") and "changed7x" in line for line in done.out.splitlines())
     assert len(done.out.splitlines()) <= 24
+
+
+def test_stored_pages_near_to_what_is_named(run: Run, store: Path, tmp_path: Path) -> None:
+    with open_store(str(store), readonly=True) as opened:
+        (one,) = find(opened, ONE)
+    file = tmp_path / "one.html"
+    file.write_text(page(1, title=HOSTILE_TITLE), encoding="utf-8")
+    for what in (f"{one.facts.fingerprint:016x}", file):
+        (near, *_) = run("explain", what, "--store", store, "--json").answers
+        assert (near["url"], near["distance"], near["state"]) == (ONE, 0, "done")
+        assert f"0 bits   done         {ONE}\n" in run.text("explain", what, "--store", store)
+    done = run("explain", "words that no page has", "--store", store)
+    assert (done.exit_code, done.out) == (1, "nothing found\n")
 
 
 A, SITE = 0x0123_4567_89AB_CDEF, "http://site.example/"

@@ -28,6 +28,7 @@ import nix -> : nix: No such file or directory; check that path
 explain -> required: URL|FILE
 explain a.html b.html -> a.html
 explain a b c -> or two URLs or files; got 'a b c'
+explain nix --store s -> 'nix' is not a URL
 
 prune --days 1 --store nowhere -> there is no store at
 export store -o out --store nowhere -> there is no store at
@@ -70,7 +71,7 @@ check --store redis://localhost:1 -> redis://localhost:1 cannot be reached -> ch
 -s SIMHASH_IGNORE=p.. check -> 'p..' is not a CSS selector -> name elements, such as
 -s SIMHASH_NEVER_DROP=( check -> '(' is not a regular expression -> escape
 check --rebuild --tables 20 --store s -> distance 7 -> take a smaller SIMHASH_DISTANCE
-explain --store s word -> name one URL (http://...), or two URLs or files -> got 'word'
+explain --store s word -> 'word' is not a URL -> a text of several words
 log --log nowhere.jsonl -> there is no decision log nowhere.jsonl -> name another with --log
 log --log junk.jsonl -> junk.jsonl -> is not a decision
 prune --store s -> name what to delete -> --days, --scope or --crawl
