@@ -19,8 +19,8 @@ from scrapy_simhash.inspection.explanation import add_suggestions
 from scrapy_simhash.inspection.log import find_crawl, find_log, find_requested
 from scrapy_simhash.judging.documents import State, StoredDocument
 from scrapy_simhash.pages.addresses import is_better_url
-from scrapy_simhash.stores.header import choose_distance
 from scrapy_simhash.stores.opening import folder_of, open_as_it_is, open_store, show_url
+from scrapy_simhash.stores.store import choose_distance
 from scrapy_simhash.tables.designs import DEFAULT_DESIGN, parse_design
 
 if TYPE_CHECKING:

@@ -164,8 +164,8 @@ class CrawlJudge:
             rule=config.rule,
             seed=given.seed,
         )
-        readers, shares = self._store.read(lambda it: (it.readers, it.list_shares()))
-        say(Opened(self._store.seed, readers, shares))
+        header = self._store.read(lambda stored: stored.header)
+        say(Opened(self._store.seed, header.readers, header.shares))
 
     def take(self, message: ToJudge, body: bytes = b"") -> None:
         """Do what a message says; `body` is that of the page that is asked about."""

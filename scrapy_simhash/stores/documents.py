@@ -27,7 +27,7 @@ from scrapy_simhash.judging.hosts import SAMPLE, draw_sample
 from scrapy_simhash.judging.matching import MOST_CALLED
 from scrapy_simhash.judging.noise import Measured, join
 from scrapy_simhash.pages.addresses import bound_url, host_of
-from scrapy_simhash.pages.facts import EVERYONE, LEAST_OF_SHARE, Reader, Share
+from scrapy_simhash.pages.facts import EVERYONE, LEAST_OF_SHARE
 from scrapy_simhash.pages.wording import Wording, unpack
 from scrapy_simhash.stores.keys import (
     KEYS_OF_A_PAGE,
@@ -46,6 +46,7 @@ from scrapy_simhash.stores.keyvalues import (
     DOCUMENTS,
     FINGERPRINTS,
     HEADER,
+    HEADER_KEY,
     IDENTITIES,
     KEYS,
     SITES,
@@ -61,8 +62,9 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
     from scrapy_simhash.judging.documents import Document, Rule
-    from scrapy_simhash.pages.facts import Facts
+    from scrapy_simhash.pages.facts import Facts, Share
     from scrapy_simhash.stores.keys import Keys
+    from scrapy_simhash.stores.store import Header
     from scrapy_simhash.tables.designs import Design
     from scrapy_simhash.tables.probing import Probe, Prober
 
@@ -71,8 +73,7 @@ if TYPE_CHECKING:
 CALLED = MOST_CALLED + 1
 # Of plain simhash: no page may cost more than this many records, however many are near to it.
 MOST_CANDIDATES = 512
-# Keys in HEADER: of the readers; of the shares; and of the noise of hosts, with a digest behind.
-READERS_KEY, SHARES_KEY = b"readers", b"shares"
+# In HEADER, before the digest of a host.
 NOISE = b"noise"
 _CHECKSUM_BYTES = 8
 
@@ -114,13 +115,15 @@ class Documents:
     `dissolved` is what `KeyTable` remembers.
     """
 
-    def __init__(self, values: KeyValues, prober: Prober, seed: int, dissolved: set[int]) -> None:
+    def __init__(
+        self, values: KeyValues, prober: Prober, header: Header, dissolved: set[int]
+    ) -> None:
         self.values = values
-        self.seed = seed
+        self.header = header
+        self.seed = header.seed
         self._prober = prober
         # By host, until this transaction changes one: all candidates of a page ask for them.
         self._samples: dict[str, dict[int, bytes]] = {}
-        self._readers: tuple[Reader, ...] | None = None
         # Not of this object: the two would be garbage that only the collector finds.
         self.keys = KeyTable(values, dissolved, partial(_get_keys, values))
 
@@ -147,19 +150,6 @@ class Documents:
         """Get records in one round trip; leaves out missing and damaged ones."""
         rows = read_rows(Record, _read_records(self.values, numbers))
         return {number_of(key): record for key, record in rows}
-
-    @property
-    def readers(self) -> tuple[Reader, ...]:
-        """The readers of whom there are documents, and perhaps some of whom there were."""
-        if self._readers is None:
-            packed = self.values.get(HEADER, READERS_KEY)
-            try:
-                row = packed and unpack_row(Readers, READERS_KEY, packed)
-            except DamagedError as error:
-                cure = "mend it with `scrapy simhash check --rebuild`"
-                raise StoreError(f"{error.what}; {cure}") from error
-            self._readers = row.readers if row else ()
-        return self._readers
 
     def put(self, number: int, record: Record, wording: bytes | None = None) -> None:
         """Write a record and its packed wording in place of those that are there.
@@ -204,26 +194,21 @@ class Documents:
         self.put(number, record, wording)
         if moves:
             self.index(number, record)
-        if record.facts.reader not in self.readers:
-            self.put_readers((*self.readers, record.facts.reader))
+        if (reader := record.facts.reader) not in (known := self.header.readers):
+            self.put_header(readers=tuple(sorted({*known, reader})))
         return number
 
-    def put_readers(self, readers: Iterable[Reader]) -> None:
-        """Write the readers of whom there are documents."""
-        self._readers = tuple(sorted(readers))
-        self.values.put(HEADER, READERS_KEY, pack_row(READERS_KEY, Readers(self._readers)))
-
-    def list_shares(self) -> tuple[Share, ...]:
-        """List what the last crawls counted; none if the row is missing or damaged."""
-        found = read_rows(Shares, [(SHARES_KEY, self.values.get(HEADER, SHARES_KEY))])
-        return next((row.shares for _, row in found), ())
+    def put_header(self, **changes: object) -> None:
+        """Write some fields of the header."""
+        self.header = structs.replace(self.header, **changes)
+        self.values.put(HEADER, HEADER_KEY, pack_row(HEADER_KEY, self.header))
 
     def add_shares(self, counted: Iterable[Share]) -> None:
         """Add what a crawl counted; its numbers take the place of an earlier crawl's.
 
         Not those of a trial of some pages: nobody would be warned in the crawl after it.
         """
-        shares = {share.reader: share for share in self.list_shares()}
+        shares = {share.reader: share for share in self.header.shares}
         for share in counted:
             before = shares.get(share.reader)
             if before is not None and before.crawl == share.crawl:  # another judge's, or resumed
@@ -232,8 +217,7 @@ class Documents:
             elif before is not None and share.judged < LEAST_OF_SHARE <= before.judged:
                 continue
             shares[share.reader] = share
-        row = Shares(tuple(shares.values()))
-        self.values.put(HEADER, SHARES_KEY, pack_row(SHARES_KEY, row))
+        self.put_header(shares=tuple(shares.values()))
 
     def forget(self, identity: bytes) -> None:
         """Delete the document of an identity, if there is one; its near-duplicates stay."""
@@ -339,7 +323,7 @@ class Documents:
 
     def list_groups(self, page: Facts) -> list[str]:
         """List the groups that a page is compared with: its own and, if there are any, imports."""
-        if page.reader == EVERYONE or EVERYONE not in self.readers:
+        if page.reader == EVERYONE or EVERYONE not in self.header.readers:
             return [page.group]
         return [page.group, structs.replace(page, reader=EVERYONE).group]
 
@@ -460,27 +444,21 @@ class Documents:
         """Read what judging a page will need, in as few round trips as it can be known in."""
 
         def look() -> None:
-            self._forget_looks()
+            self._samples.clear()
             self.find_own(page)
             found, _ = self.gather(page, rule)
             for host in {host_of(each.record.facts.url) for each in found if each.record} - {""}:
                 self.sample(host)
 
         self.values.look_ahead(look)
-        self._forget_looks()
-
-    def _forget_looks(self) -> None:
-        """Forget what was remembered while somebody looked ahead, and may have missed rows."""
         self._samples.clear()
-        self._readers = None
 
     def read_ahead_of_saves(self, records: Iterable[tuple[int, Record]]) -> None:
         """Read what `save` will need of these, in as few round trips as it can be known in."""
         saved = list(records)
 
         def look() -> None:
-            self._forget_looks()
-            self.values.fetch([(HEADER, READERS_KEY)])
+            self._samples.clear()
             self.values.fetch((DOCUMENTS, octets(number)) for number, _ in saved)
             for _, record in saved:
                 _, before = self.find(record.facts.identity) or (0, None)
@@ -504,7 +482,7 @@ class Documents:
     def find_own(self, page: Document) -> list[tuple[int, Record]]:
         """Find a page's own record, and what an import has of it; its own one comes first."""
         identities = [page.facts.identity]
-        if page.imported and EVERYONE in self.readers:
+        if page.imported and EVERYONE in self.header.readers:
             identities.append(page.imported)
         return [found for each in identities if (found := self.find(each))]
 
@@ -581,18 +559,6 @@ def _placed(record: Record) -> tuple[object, ...]:
         *(page.fingerprint, page.url, page.title, page.heading, page.sketch, page.group),
         *(page.text_digest, page.suspicion, page.stub, record.state == State.DUPLICATE),
     )
-
-
-class Readers(msgspec.Struct, array_like=True, forbid_unknown_fields=True):
-    """The readers of whom a store has documents, and perhaps some of whom it had."""
-
-    readers: tuple[Reader, ...]
-
-
-class Shares(msgspec.Struct, array_like=True, forbid_unknown_fields=True):
-    """Those of all readers."""
-
-    shares: tuple[Share, ...]
 
 
 AnyRow = TypeVar("AnyRow", bound=msgspec.Struct)

@@ -5,8 +5,6 @@ The rows of all kinds are::
 
     table          key                            value, or members
     header         b"store"                       Header
-    header         b"readers"                     Readers
-    header         b"shares"                      Shares
     header         b"noise" + digest of a host    Measured
     documents      number                         Record
     identities     identity                       number
@@ -41,6 +39,7 @@ Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 HEADER = "header"
+HEADER_KEY = b"store"
 DOCUMENTS = "documents"
 IDENTITIES = "identities"
 TEXTS = "texts"

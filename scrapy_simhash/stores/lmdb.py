@@ -35,10 +35,10 @@ from lmdb.verify import VerifyError, verify
 
 from scrapy_simhash._files import sync_folder
 from scrapy_simhash.errors import StoreUnavailableError, StoreUnusableError
-from scrapy_simhash.stores.header import HEADER_KEY, unpack_header
 from scrapy_simhash.stores.keyvalues import (
     DOCUMENTS,
     HEADER,
+    HEADER_KEY,
     SETS,
     TABLES,
     VALUES,
@@ -47,6 +47,7 @@ from scrapy_simhash.stores.keyvalues import (
     number_of,
     octets,
 )
+from scrapy_simhash.stores.store import unpack_header
 from scrapy_simhash.tables.probing import ROW_BYTES
 
 if TYPE_CHECKING:

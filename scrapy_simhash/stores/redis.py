@@ -30,8 +30,16 @@ from redis.retry import Retry
 
 from scrapy_simhash.errors import StoreUnavailableError, StoreUnusableError
 from scrapy_simhash.stores import keyvalues
-from scrapy_simhash.stores.header import HEADER_KEY
-from scrapy_simhash.stores.keyvalues import DOCUMENTS, HEADER, SETS, TABLES, Engine, KeyValues, cut
+from scrapy_simhash.stores.keyvalues import (
+    DOCUMENTS,
+    HEADER,
+    HEADER_KEY,
+    SETS,
+    TABLES,
+    Engine,
+    KeyValues,
+    cut,
+)
 from scrapy_simhash.stores.opening import server_address
 from scrapy_simhash.tables.probing import MOST_IN_BUCKET, ROW_BYTES, unpack_buckets
 

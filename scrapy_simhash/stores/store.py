@@ -2,30 +2,38 @@
 
 from __future__ import annotations
 
+import secrets
 from collections import Counter
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from functools import partial
+from importlib.metadata import PackageNotFoundError, version
 from itertools import count
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 from msgspec import structs
 
-from scrapy_simhash.errors import DamagedError, StoreUnavailableError, StoreUnusableError
-from scrapy_simhash.judging.documents import Rule, State, StoredDocument
+from scrapy_simhash.errors import (
+    DamagedError,
+    StoreMismatchError,
+    StoreUnavailableError,
+    StoreUnusableError,
+)
+from scrapy_simhash.judging.documents import DEFAULT_DISTANCE_BITS, Rule, State, StoredDocument
 from scrapy_simhash.judging.hosts import Hosts
 from scrapy_simhash.judging.matching import Judge
-from scrapy_simhash.pages.facts import Recipe
+from scrapy_simhash.pages.facts import Reader, Recipe, Share
 from scrapy_simhash.simhash import check_fingerprint
-from scrapy_simhash.stores.documents import Documents, pack_row
-from scrapy_simhash.stores.header import (
+from scrapy_simhash.stores.documents import Documents, pack_row, unpack_row, unseal
+from scrapy_simhash.stores.keyvalues import (
+    DOCUMENTS,
+    HEADER,
     HEADER_KEY,
-    choose_distance,
-    new_header,
-    unpack_header,
+    Engine,
+    KeyValues,
+    cut,
 )
-from scrapy_simhash.stores.keyvalues import DOCUMENTS, HEADER, Engine, KeyValues, cut
 from scrapy_simhash.stores.upkeep import (
     Check,
     list_own,
@@ -42,14 +50,68 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from scrapy_simhash.judging.documents import Document, Match, Verdict
-    from scrapy_simhash.stores.header import Header
+    from scrapy_simhash.tables.designs import Design
 
 Result = TypeVar("Result")
 
+# Increased with each change of what is stored, or how.
+FORMAT = 26
 # A problem that every check finds is not caused by concurrent writes.
 _CHECKS_BESIDE_OTHERS = 2
 # A deletion of so many locks the store for less than a second at a time.
 _DOCUMENTS_PER_DELETION = 1_000
+
+
+class Header(msgspec.Struct, array_like=True):
+    """The settings of a store; headers of all formats begin with the first two fields.
+
+    `rule` is SIMHASH_RULE, on which it depends of what texts its fingerprints are, see
+    `judging.documents.make_document`; `readers` are those of whom there are documents, and perhaps
+    some of whom there were; `shares` what the last crawls counted of each.
+    """
+
+    format: int
+    version: str
+    recipe: Recipe
+    design: str
+    seed: int
+    rule: str
+    readers: tuple[Reader, ...] = ()
+    shares: tuple[Share, ...] = ()
+
+    def require(
+        self,
+        recipe: Recipe | None,
+        seed: int | None,
+        rule: str | None = None,
+        design: str | None = None,
+    ) -> None:
+        """Raise a StoreMismatchError unless the store was made with these; None stands for any."""
+        if seed not in {None, self.seed}:
+            problem = (
+                "the store was made with another seed, and fingerprints of different seeds cannot "
+                "be compared. Name another store, such as a new one (--store, SIMHASH_STORE)"
+            )
+        elif recipe not in {None, self.recipe}:
+            problem = (
+                f"the store was made with another recipe: {self.recipe}, and {recipe} is wanted. "
+                "Name another SIMHASH_STORE and crawl again"
+            )
+        elif design not in {None, self.design}:
+            problem = (
+                f"the store has table design {self.design}, not {design}. Set SIMHASH_TABLES to "
+                f"'auto' or {self.design!r}, or change the store with `scrapy simhash check "
+                f"--rebuild --tables {design}`, with a SIMHASH_DISTANCE within its reach"
+            )
+        elif rule not in {None, self.rule}:
+            problem = (
+                f"SIMHASH_RULE is {rule!r}, but the store was made with {self.rule!r}, whose "
+                "fingerprints are those of other texts. Set SIMHASH_RULE back, or name another "
+                "SIMHASH_STORE"
+            )
+        else:
+            return
+        raise StoreMismatchError(problem)
 
 
 class Store(AbstractContextManager["Store"]):
@@ -147,7 +209,7 @@ class Store(AbstractContextManager["Store"]):
                     )
             self._header, self._prober = header, Prober(design)
             self._packed_header = packed
-        return Documents(values, self._prober, self._header.seed, self.dissolved)
+        return Documents(values, self._prober, self._header, self.dissolved)
 
     @property
     def design(self) -> str:
@@ -337,10 +399,7 @@ class Store(AbstractContextManager["Store"]):
         def work(stored: Documents) -> dict[str, int]:
             design = stored.design if tables is None else parse_design(tables)
             choose_distance(self.distance, design, self.rule)
-            counted = rebuild(stored, design)
-            header = msgspec.structs.replace(self._header, design=design.name)
-            stored.values.put(HEADER, HEADER_KEY, pack_row(HEADER_KEY, header))
-            return counted
+            return rebuild(stored, design)
 
         return self.write(work)
 
@@ -372,3 +431,50 @@ class Store(AbstractContextManager["Store"]):
         chosen = self.read(lambda stored: stored.add_duplicates(documents))
         parts = cut(chosen, _DOCUMENTS_PER_DELETION)
         return sum(self.write(partial(work, numbers=part)) for part in parts)
+
+
+def new_header(recipe: Recipe, design: str, seed: int | None, rule: str) -> Header:
+    """Make the header of a new store."""
+    try:
+        made_by = version("scrapy-simhash")
+    except PackageNotFoundError:
+        made_by = "of an unknown version"
+    # A secret: whoever does not know it cannot craft a page with another page's fingerprint.
+    seed = secrets.randbits(64) if seed is None else seed
+    return Header(FORMAT, made_by, recipe, design, seed, rule)
+
+
+def unpack_header(packed: bytes) -> Header:
+    """Read a header; refuses one that is damaged, or of another format."""
+    try:
+        body = unseal("header", HEADER_KEY, packed)
+        made_as, made_by, *_ = msgspec.msgpack.decode(body, type=list[Any])
+        if made_as == FORMAT:
+            return unpack_row(Header, HEADER_KEY, packed)
+    except DamagedError as error:
+        raise StoreUnusableError(
+            f"{error.what}. Restore the store from a backup, or name another SIMHASH_STORE and "
+            "crawl again"
+        ) from error
+    raise StoreUnusableError(
+        f"the store has format {made_as}, but this version reads format {FORMAT} only; move it "
+        f"away, or name another SIMHASH_STORE, and crawl again (scrapy-simhash {made_by} made it)"
+    )
+
+
+def choose_distance(distance: int | None, design: Design, rule: str) -> int:
+    """Return the distance to use, or raise a StoreMismatchError; None chooses the default."""
+    if rule not in DEFAULT_DISTANCE_BITS:
+        raise ValueError(f"rule {rule!r} must be one of {', '.join(DEFAULT_DISTANCE_BITS)}")
+    if distance is None:
+        return min(DEFAULT_DISTANCE_BITS[rule], design.reach_bits)
+    if not 0 <= distance <= design.reach_bits:
+        names = (name for name in ("4", "4+2", "4+3") if parse_design(name).reach_bits >= distance)
+        settings = (f"SIMHASH_TABLES = {name!r}" for name in names)
+        wider = next(settings, "one that `scrapy simhash plan` names")
+        raise StoreMismatchError(
+            f"distance {distance}: table design {design.name} is complete for 0 to "
+            f"{design.reach_bits} bits; take a smaller SIMHASH_DISTANCE, or a wider design, such "
+            f"as {wider} (`scrapy simhash check --rebuild` gives it to a store)"
+        )
+    return distance

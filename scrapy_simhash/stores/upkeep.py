@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from msgspec import structs
 
-from scrapy_simhash.errors import DamagedError, StoreError
+from scrapy_simhash.errors import DamagedError
 from scrapy_simhash.judging.documents import Record, State
 from scrapy_simhash.judging.words import Counts, sort_distinct
 from scrapy_simhash.stores.documents import Documents, unpack_wording
@@ -71,13 +71,6 @@ class Check:
         yield from (error.what for error in self._damaged.values())
         for table in _DERIVED:
             yield from self._compare(table)
-        readers = {record.facts.reader for record in self._records.values()}
-        try:
-            missing = readers.difference(self._stored.readers)
-        except StoreError:
-            missing = readers
-        if missing:
-            yield "readers of documents are not noted, so that imports may count for none"
         yield from self._compare_tables()
         yield from self._check_texts()
 
@@ -170,7 +163,7 @@ def rebuild(stored: Documents, design: Design) -> dict[str, int]:
         The numbers of `fingerprints` and `tables`; if not 0, of `damaged` records.
     """
     values, dissolved = stored.values, _list_dissolved(stored)
-    anew = Documents(values, Prober(design), stored.seed, stored.keys.dissolved)
+    anew = Documents(values, Prober(design), stored.header, stored.keys.dissolved)
     for table in (TABLES, *_DERIVED):
         values.clear(table)
     # Other processes remember what is dissolved, so that it stays so.
@@ -187,7 +180,7 @@ def rebuild(stored: Documents, design: Design) -> dict[str, int]:
             readers.add(record.facts.reader)
             if record.state != State.DUPLICATE:
                 fingerprints.add(record.facts.fingerprint)
-    anew.put_readers(readers)
+    anew.put_header(design=design.name, readers=tuple(sorted(readers)))
     counted = {"fingerprints": len(fingerprints), "tables": len(design.tables)}
     return counted | ({"damaged": damaged} if damaged else {})
 

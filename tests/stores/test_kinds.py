@@ -17,12 +17,13 @@ from hypothesis.stateful import rule, run_state_machine_as_test
 
 from scrapy_simhash import open_store
 from scrapy_simhash.errors import StoreError
+from scrapy_simhash.pages.facts import Recipe
 from scrapy_simhash.stores import keyvalues
 from scrapy_simhash.stores.copying import compact
 from scrapy_simhash.stores.documents import Documents
 from scrapy_simhash.stores.keyvalues import IDENTITIES, TABLES, Engine, KeyValues
 from scrapy_simhash.stores.lmdb import MemoryEngine
-from scrapy_simhash.stores.store import Store
+from scrapy_simhash.stores.store import Store, new_header
 from scrapy_simhash.stores.upkeep import read_table
 from scrapy_simhash.tables.designs import parse_design
 from scrapy_simhash.tables.probing import Prober
@@ -172,7 +173,7 @@ def test_probe_is_complete_and_exact(engine: Engine, name: str, data: st.DataObj
     prober = Prober(design)
 
     def work(values: KeyValues) -> None:
-        tables = Documents(values, prober, 0, set())
+        tables = Documents(values, prober, new_header(Recipe(), name, 0, "words"), set())
         for row in chain.from_iterable(map(prober.split, stored)):
             values.add(TABLES, *row)
         for distance in range(design.reach_bits + 1):
