@@ -28,9 +28,9 @@ from scrapy_simhash.stores.keys import (
     describe_member,
     keys_of,
     make_keys,
+    make_member,
     name_keys,
     rank_by_keys,
-    rows_of_site,
     site_key,
 )
 from scrapy_simhash.stores.keyvalues import SITES, number_of
@@ -147,10 +147,7 @@ class Young:
         keys = keys_of(record)
         leads: list[_Lead] = [("identity", record.facts.identity)]
         leads += [("name", each) for each in name_keys(record.facts, record.facts.group, seed)]
-        member = b""
-        if is_new:
-            rows = rows_of_site(key, record, seed)
-            member = next((row[2] for row in rows if row[0] == SITES), b"")
+        member = make_member(key, record, seed) if is_new else b""
         host = host_of(record.facts.url)
         if member:
             leads.append(("host", host))

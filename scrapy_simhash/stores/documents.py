@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from contextlib import suppress
-from functools import partial
 from struct import error as StructError  # noqa: N812
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
@@ -34,12 +33,9 @@ from scrapy_simhash.stores.keys import (
     KEYS_OF_STRANGERS,
     KeyTable,
     describe_member,
-    fingerprint_row,
-    hash_group,
     keys_of,
-    make_keys,
+    make_member,
     name_keys,
-    rows_of_site,
     site_key,
 )
 from scrapy_simhash.stores.keyvalues import (
@@ -48,7 +44,6 @@ from scrapy_simhash.stores.keyvalues import (
     HEADER,
     HEADER_KEY,
     IDENTITIES,
-    KEYS,
     SITES,
     TABLES,
     TEXTS,
@@ -59,18 +54,15 @@ from scrapy_simhash.stores.keyvalues import (
 from scrapy_simhash.tables.probing import MOST_IN_BUCKET, MOST_IN_PLAIN_BUCKET
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
     from scrapy_simhash.judging.documents import Document, Rule
     from scrapy_simhash.pages.facts import Facts, Share
-    from scrapy_simhash.stores.keys import Keys
     from scrapy_simhash.stores.store import Header
     from scrapy_simhash.tables.designs import Design
     from scrapy_simhash.tables.probing import Probe, Prober
 
 
-# The most documents under a name: one more than are read, so that a full one is known.
-CALLED = MOST_CALLED + 1
 # Of plain simhash: no page may cost more than this many records, however many are near to it.
 MOST_CANDIDATES = 512
 # In HEADER, before the digest of a host.
@@ -124,8 +116,7 @@ class Documents:
         self._prober = prober
         # By host, until this transaction changes one: all candidates of a page ask for them.
         self._samples: dict[str, dict[int, bytes]] = {}
-        # Not of this object: the two would be garbage that only the collector finds.
-        self.keys = KeyTable(values, dissolved, partial(_get_keys, values))
+        self.keys = KeyTable(values, dissolved)
 
     @property
     def design(self) -> Design:
@@ -273,88 +264,43 @@ class Documents:
 
     def index(self, number: int, record: Record) -> None:
         """Make a document findable, in the tables unless it is a near-duplicate."""
-        self.values.put(IDENTITIES, record.facts.identity, octets(number))
+        values, page = self.values, record.facts
+        values.put(IDENTITIES, page.identity, octets(number))
         if record.state == State.DUPLICATE:
             return
-        values, (key, member) = self.values, fingerprint_row(number, record)
-        rows = self._prober.split(record.facts.fingerprint)
-        # As they are at one moment: another writer may be about to add both.
-        values.fetch([(FINGERPRINTS, key), (TABLES, rows[0][0])])
+        key, member = fingerprint_row(number, record)
         if not values.members(FINGERPRINTS, key, most=1):
-            for table_row in rows:
-                values.add(TABLES, *table_row)
+            for row in self._prober.split(page.fingerprint):
+                values.add(TABLES, *row)
         values.add(FINGERPRINTS, key, member)
         if keys := keys_of(record):
-            self.keys.enter(number, keys)
-        self._enter_site(number, record)
+            names = name_keys(page, page.group, self.seed)
+            self.keys.enter(number, keys, names, self.glance)
+        if member := make_member(number, record, self.seed):
+            site = site_key(host_of(page.url), self.seed)
+            there = values.members(SITES, site)
+            kept = draw_sample(sorted({*there, member}), describe_member, SAMPLE)
+            if member in kept and member not in there:
+                values.add(SITES, site, member)
+                self._samples.clear()
+            for beyond in set(there).difference(kept):
+                values.discard(SITES, site, beyond)
 
     def _unindex(self, number: int, record: Record) -> None:
         """Undo `index`; a fingerprint leaves the tables with its last document."""
         if record.state == State.DUPLICATE:
             return
+        values, page = self.values, record.facts
         if keys := keys_of(record):
-            self.keys.remove(number, keys)
-        self._samples.clear()
-        for site_row in rows_of_site(number, record, self.seed):
-            self.values.discard(*site_row)
-        values, (key, row) = self.values, fingerprint_row(number, record)
-        values.discard(FINGERPRINTS, key, row)
+            self.keys.remove(number, keys, name_keys(page, page.group, self.seed))
+        if member := make_member(number, record, self.seed):
+            self._samples.clear()
+            values.discard(SITES, site_key(host_of(page.url), self.seed), member)
+        key, member = fingerprint_row(number, record)
+        values.discard(FINGERPRINTS, key, member)
         if not values.members(FINGERPRINTS, key, most=1):
-            for table_row in self._prober.split(record.facts.fingerprint):
-                values.discard(TABLES, *table_row)
-
-    def _enter_site(self, number: int, record: Record) -> None:
-        """Enter a document in the sample of its host and under its names, while there is room.
-
-        A sample is drawn, see `judging.hosts`; a name has those that came first.
-        """
-        for table, key, member in rows_of_site(number, record, self.seed):
-            there = self.values.members(table, key)
-            if table == KEYS and len(there) >= CALLED:
-                continue
-            kept = sorted({*there, member})
-            if table == SITES:
-                kept = draw_sample(kept, describe_member, SAMPLE)
-            if member in kept and member not in there:
-                self.values.add(table, key, member)
-                self._samples.clear()
-            for beyond in set(there).difference(kept):
-                self.values.discard(table, key, beyond)
-
-    def list_groups(self, page: Facts) -> list[str]:
-        """List the groups that a page is compared with: its own and, if there are any, imports."""
-        if page.reader == EVERYONE or EVERYONE not in self.header.readers:
-            return [page.group]
-        return [page.group, structs.replace(page, reader=EVERYONE).group]
-
-    def list_alike(self, page: Facts, groups: Iterable[str], own: int = 0) -> dict[int, int]:
-        """List the documents with rare triples of a page, each with their number; most come first.
-
-        At most 8 of each group. The document of the number `own` is left out.
-        """
-        if not page.sketch:
-            return {}
-        is_full = len(self.sample(host_of(page.url))) == SAMPLE
-        found: dict[int, int] = {}
-        for group in groups:
-            most = KEYS_OF_A_PAGE if is_full else KEYS_OF_STRANGERS
-            found |= self.keys.list_alike(make_keys(page.sketch, group), most, own)
-        return found
-
-    def list_called(self, page: Facts, groups: Iterable[str]) -> list[tuple[str, list[int]]]:
-        """List the parts of a page's names, each with the documents that have it, too.
-
-        These are of the page's host and group, or imported, no near-duplicates and no files, and
-        have sketches; 9 at most.
-        """
-        names: dict[bytes, str] = {}
-        for group in groups:
-            names |= name_keys(page, group, self.seed)
-        found = self.values.read_sets(KEYS, list(names))
-        return [
-            (name, list(map(number_of, members)))
-            for name, members in zip(names.values(), found, strict=True)
-        ]
+            for row in self._prober.split(page.fingerprint):
+                values.discard(TABLES, *row)
 
     def find_noise(self, host: str) -> Measured:
         """Find what earlier crawls saw to change on a host; nothing if that is damaged."""
@@ -398,17 +344,6 @@ class Documents:
         except (ValueError, StructError) as error:
             raise StoreError(f"the tables are damaged: {error}; rebuild them") from error
 
-    def numbers(
-        self, fingerprint: int, group: str | None = None, most: int | None = None
-    ) -> list[int]:
-        """List the documents that have exactly this fingerprint, oldest first within a group.
-
-        `group` and `most` limit them, unless None.
-        """
-        prefix = b"" if group is None else hash_group(group)
-        found = self.values.members(FINGERPRINTS, octets(fingerprint), prefix, most)
-        return [number_of(row[8:]) for row in found]
-
     def get_wordings(self, numbers: Collection[int]) -> dict[int, Wording]:
         """Get what a reader sees of documents; leaves out missing and damaged ones."""
         keys = list(map(octets, numbers))
@@ -443,41 +378,23 @@ class Documents:
     def read_ahead(self, page: Document, rule: Rule) -> None:
         """Read what judging a page will need, in as few round trips as it can be known in."""
 
-        def look() -> None:
-            self._samples.clear()
-            self.find_own(page)
-            found, _ = self.gather(page, rule)
+        def look(stored: Documents) -> None:
+            stored.find_own(page)
+            found, _ = stored.gather(page, rule)
             for host in {host_of(each.record.facts.url) for each in found if each.record} - {""}:
-                self.sample(host)
+                stored.sample(host)
 
-        self.values.look_ahead(look)
-        self._samples.clear()
+        self.look_ahead(look)
 
     def read_ahead_of_saves(self, records: Iterable[tuple[int, Record]]) -> None:
         """Read what `save` will need of these, in as few round trips as it can be known in."""
         saved = list(records)
+        self.look_ahead(lambda stored: [stored.save(*each) for each in saved])
 
-        def look() -> None:
-            self._samples.clear()
-            self.values.fetch((DOCUMENTS, octets(number)) for number, _ in saved)
-            for _, record in saved:
-                _, before = self.find(record.facts.identity) or (0, None)
-                for each in filter(None, (record, before)):
-                    self.values.fetch(self.list_ahead(each))
-
-        self.values.look_ahead(look)
-
-    def list_ahead(self, record: Record) -> list[tuple[str, bytes]]:
-        """List the rows that it takes to make a document findable, or not."""
-        if record.state == State.DUPLICATE:
-            return []
-        rows = [(table, key) for table, key, _ in rows_of_site(0, record, self.seed)]
-        if keys := keys_of(record):
-            rows += self.keys.list_ahead(keys)
-        fingerprint = record.facts.fingerprint
-        rows.append((FINGERPRINTS, octets(fingerprint)))
-        rows.append((TABLES, self._prober.split(fingerprint)[0][0]))
-        return rows
+    def look_ahead(self, look: Callable[[Documents], object]) -> None:
+        """Read ahead what a function needs, see `KeyValues.look_ahead`."""
+        others = self._prober, self.header, self.keys.dissolved
+        self.values.look_ahead(lambda values: look(Documents(values, *others)))
 
     def find_own(self, page: Document) -> list[tuple[int, Record]]:
         """Find a page's own record, and what an import has of it; its own one comes first."""
@@ -489,30 +406,35 @@ class Documents:
     def gather(self, page: Document, rule: Rule, own: int = 0) -> tuple[list[Candidate], bool]:
         """Find the documents that may be like a page: near, with rare triples of it, or a name.
 
-        The document of the number `own` is the page's own.
+        They are of its group and, if there are any, imported. The document of the number `own` is
+        the page's own.
         """
-        facts, plain, groups = page.facts, not rule.by_words, self.list_groups(page.facts)
-        limits = limit_probe(facts, rule)
-        probe = self.near(facts.fingerprint, *limits)
-        alike = {} if plain else self.list_alike(facts, groups, own)
-        called = [] if plain else self.list_called(facts, groups)
-        found, complete = self._list_near(probe, groups, limits)
-        propose(found, alike, called)
+        facts, plain, groups = page.facts, not rule.by_words, [page.facts.group]
+        if EVERYONE in self.header.readers and facts.reader != EVERYONE:
+            groups.append(structs.replace(facts, reader=EVERYONE).group)
+        found, complete = self._list_near(facts.fingerprint, groups, limit_probe(facts, rule))
+        if not plain and facts.sketch:
+            is_full = len(self.sample(host_of(facts.url))) == SAMPLE
+            most = KEYS_OF_A_PAGE if is_full else KEYS_OF_STRANGERS
+            propose(found, *self.keys.propose(facts, groups, self.seed, most, own))
         candidates = sorted(found.values())[: MOST_CANDIDATES if plain else None]
         records = self.get_all([each.number for each in candidates])
         candidates = [each._replace(record=records.get(each.number)) for each in candidates]
         return candidates, complete or not plain
 
     def _list_near(
-        self, probe: Probe, groups: Iterable[str], limits: Limits
+        self, fingerprint: int, groups: Iterable[str], limits: Limits
     ) -> tuple[dict[int, Candidate], bool]:
         """List the documents within the distance, and whether these are all."""
+        probe = self.near(fingerprint, *limits)
         # There may be more fingerprints than are used, those of other groups included.
         complete = len(probe.near) < limits.most and probe.complete
         found: dict[int, Candidate] = {}
+        prefixes = [hash_group(group) for group in groups if probe.near]
         for bits, near in probe.near:
-            for group in groups:
-                for number in self.numbers(near, group, limits.most):
+            for prefix in prefixes:
+                members = self.values.members(FINGERPRINTS, octets(near), prefix, limits.most)
+                for number in (number_of(member[8:]) for member in members):
                     candidate = Candidate(bits, number, near)
                     found[number] = min(candidate, found.get(number, candidate))
             if len(found) >= limits.most:
@@ -523,12 +445,16 @@ class Documents:
     def find_matches(self, fingerprint: int, distance: int) -> list[Match]:
         """List the documents within a distance, nearest first."""
         near = self.near(fingerprint, distance).near
-        self.values.fetch((FINGERPRINTS, octets(found)) for _, found in near)
-        matches = [(bits, found, number) for bits, found in near for number in self.numbers(found)]
-        records = self.get_all(number for *_, number in matches)
+        there = self.values.read_sets(FINGERPRINTS, [octets(found) for _, found in near])
+        found = {
+            number_of(each[8:]): at
+            for at, members in zip(near, there, strict=True)
+            for each in members
+        }
+        records = self.get_all(found)
         return [
-            Match(number, found, bits, records[number].facts.url)
-            for bits, found, number in matches
+            Match(number, fingerprint, bits, records[number].facts.url)
+            for number, (bits, fingerprint) in found.items()
             if number in records
         ]
 
@@ -540,11 +466,14 @@ def _read_records(
     return zip(keys, values.get_all(DOCUMENTS, keys), strict=True)
 
 
-def _get_keys(values: KeyValues, numbers: Iterable[int]) -> dict[int, Keys]:
-    """Make the keys of documents that have some, and are not damaged."""
-    rows = read_rows(Record, _read_records(values, numbers))
-    made = ((number_of(key), keys_of(record)) for key, record in rows)
-    return {number: keys for number, keys in made if keys}
+def hash_group(group: str) -> bytes:
+    """Hash a group to the 8 bytes that begin a row of a fingerprint."""
+    return xxhash.xxh3_64_digest(group.encode(errors="surrogatepass"))
+
+
+def fingerprint_row(number: int, record: Record) -> tuple[bytes, bytes]:
+    """Make key and member of a document under its fingerprint."""
+    return octets(record.facts.fingerprint), hash_group(record.facts.group) + octets(number)
 
 
 def unpack_wording(key: bytes, packed: bytes) -> Wording:

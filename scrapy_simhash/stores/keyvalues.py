@@ -65,7 +65,7 @@ number_of = partial(int.from_bytes, byteorder="big")
 class KeyValues(ABC):
     """One transaction. It sees its own writes; all of them become durable at once, or none do.
 
-    What others write meanwhile see `Engine.write`.
+    What others write meanwhile see `Engine.run`.
     """
 
     @abstractmethod
@@ -117,29 +117,20 @@ class KeyValues(ABC):
 
     # What follows is right for every kind, and worth writing anew for some.
 
-    def fetch(self, wanted: Iterable[tuple[str, bytes]]) -> None:
-        """Read keys of tables ahead in one round trip; do nothing where reads need none.
-
-        What it reads is as it was at one moment.
-        """
-        del wanted
-
-    def look_ahead(self, look: Callable[[], object]) -> None:
+    def look_ahead(self, look: Callable[[KeyValues], object]) -> None:
         """Read ahead what a function reads; do nothing where reads need no round trip.
 
         It is called again and again, each time with what it lacked before, which looks as if it
-        was not there.
+        was not there. What it writes is forgotten.
         """
         del look
 
     def get_all(self, table: str, keys: Sequence[bytes]) -> list[bytes | None]:
         """Get the value of each of several keys, or None."""
-        self.fetch((table, key) for key in keys)
         return [self.get(table, key) for key in keys]
 
     def read_sets(self, table: str, keys: Sequence[bytes]) -> list[list[bytes]]:
         """List the members of each of several sets, ascending."""
-        self.fetch((table, key) for key in keys)
         return [self.members(table, key) for key in keys]
 
     def clear(self, table: str) -> None:
@@ -158,9 +149,8 @@ class Engine(ABC):
     """
 
     shared: ClassVar[bool] = False
-    """Whether it is on a server: each read is a round trip, so that it is worthwhile to read ahead
-    (`fetch`); and others may commit while a transaction only reads, so that a check repeats
-    itself."""
+    """Whether it is on a server: each read is a round trip, so that it is worthwhile to look
+    ahead; and others may commit while a transaction only reads, so that a check repeats itself."""
 
     url: str
     """Where the store is, for display, without password."""
@@ -180,28 +170,18 @@ class Engine(ABC):
 
     @abstractmethod
     def run(self, work: Callable[[KeyValues], Result], *, writing: bool) -> Result:
-        """Do what `read` or `write` promises."""
+        """Run a function that reads or writes; it may run several times, and must keep nothing.
 
-    def read(self, work: Callable[[KeyValues], Result]) -> Result:
-        """Run a function that reads; it may run several times, and must keep nothing.
-
-        Raises:
-            StoreUnavailableError: the kind cannot read.
-        """
-        return self.run(work, writing=False)
-
-    def write(self, work: Callable[[KeyValues], Result]) -> Result:
-        """Run a function and commit what it wrote, durably; it may run several times.
-
-        In a folder and in memory writers take turns. A server has no lock: its sets take what all
-        writers add and discard, and where a row that the function read and replaced was changed
-        meanwhile, it is run again. So of two writers that judge at once both may keep a page, and
-        nothing else differs. If the function raises, nothing is written, and the error goes on.
+        What it wrote is committed at once, durably. In a folder and in memory writers take turns. A
+        server has no lock: its sets take what all writers add and discard, and where a row that the
+        function read and replaced was changed meanwhile, it is run again. So of two writers that
+        judge at once both may keep a page, and nothing else differs. If the function raises,
+        nothing is written, and the error goes on.
 
         Raises:
-            StoreUnavailableError: nothing was written, unless it says that this is not known.
+            StoreUnavailableError: it cannot be read, or nothing was written, unless it says that
+                this is not known.
         """
-        return self.run(work, writing=True)
 
     @abstractmethod
     def take_numbers(self, count: int) -> int:

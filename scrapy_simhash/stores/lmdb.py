@@ -285,7 +285,11 @@ class LmdbEngine(Engine):
         return int((self._env.info()["last_pgno"] + 1) * self._env.stat()["psize"])
 
     def find_damage(self) -> list[str]:
-        return self.read(lambda _: _find_damage(self._data)) if self._data.exists() else []
+        return (
+            self.run(lambda _: _find_damage(self._data), writing=False)
+            if self._data.exists()
+            else []
+        )
 
     def close(self) -> None:
         self._closing.close()
@@ -420,6 +424,9 @@ class LmdbValues(KeyValues):
 
     def discard(self, table: str, key: bytes, member: bytes) -> None:
         self.transaction.delete(key, member, db=self.databases[table])
+
+    def get_all(self, table: str, keys: Sequence[bytes]) -> list[bytes | None]:
+        return [self.transaction.get(key, db=self.databases[table]) for key in keys]
 
     def read_sets(self, table: str, keys: Sequence[bytes]) -> list[list[bytes]]:
         if not keys:

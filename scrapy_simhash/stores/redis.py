@@ -165,16 +165,15 @@ class RedisValues(KeyValues):
             raise _ChangedError
         return answers
 
-    def look_ahead(self, look: Callable[[], object]) -> None:
+    def look_ahead(self, look: Callable[[KeyValues], object]) -> None:
         for _ in range(_STEPS_AHEAD):
-            self._lacked = {}
-            try:
-                look()
-            finally:
-                lacked, self._lacked = self._lacked, None
-            self.fetch(lacked)
+            looking = RedisValues(self._engine, None)
+            looking._rows, looking._lacked = self._rows, {}
+            look(looking)
+            self.fetch(looking._lacked)
 
     def fetch(self, wanted: Iterable[_Row]) -> None:
+        """Read rows ahead in one round trip; they are as they were at one moment."""
         lacked = {row: None for row in wanted if row not in self._rows and row not in self._put}
         if self._lacked is not None:
             self._lacked |= lacked
@@ -201,11 +200,19 @@ class RedisValues(KeyValues):
         row = table, key
         if row in self._put:
             return self._put[row]
-        if row not in self._rows and row not in (self._lacked or ()):
+        if row not in self._rows:
             self.fetch([row])
         if isinstance(self._rows.get(row), int):
             (self._rows[row],) = self.ask(("HGET", *self._place(*row)))
         return self._rows.get(row)
+
+    def get_all(self, table: str, keys: Sequence[bytes]) -> list[bytes | None]:
+        self.fetch((table, key) for key in keys)
+        return super().get_all(table, keys)
+
+    def read_sets(self, table: str, keys: Sequence[bytes]) -> list[list[bytes]]:
+        self.fetch((table, key) for key in keys)
+        return super().read_sets(table, keys)
 
     def members(
         self, table: str, key: bytes, prefix: bytes = b"", most: int | None = None

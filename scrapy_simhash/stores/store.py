@@ -175,17 +175,17 @@ class Store(AbstractContextManager["Store"]):
             if values.get(HEADER, HEADER_KEY) is None and not any(values.scan(DOCUMENTS)):
                 values.put(HEADER, HEADER_KEY, pack_row(HEADER_KEY, header))
 
-        self.engine.write(work)
+        self.engine.run(work, writing=True)
 
     def read(self, work: Callable[[Documents], Result]) -> Result:
         """Run a function that reads the documents in one transaction; it may run several times."""
-        return self.engine.read(lambda values: work(self._begin(values)))
+        return self.engine.run(lambda values: work(self._begin(values)), writing=False)
 
     def write(self, work: Callable[[Documents], Result]) -> Result:
-        """Run a function in one durable transaction, see `Engine.write`."""
+        """Run a function in one durable transaction, see `Engine.run`."""
         if self.readonly:
             raise ValueError(f"the store at {self.url} was opened read-only")
-        return self.engine.write(lambda values: work(self._begin(values)))
+        return self.engine.run(lambda values: work(self._begin(values)), writing=True)
 
     def _begin(self, values: KeyValues) -> Documents:
         """Read the header first: another process may have changed the tables."""
@@ -423,9 +423,13 @@ class Store(AbstractContextManager["Store"]):
 
         def work(stored: Documents, numbers: Collection[int]) -> int:
             found = stored.get_all(numbers)
-            stored.read_ahead_of_saves(found.items())
-            for number, record in found.items():
-                stored.remove(number, record)
+
+            def remove(stored: Documents) -> None:
+                for each in found.items():
+                    stored.remove(*each)
+
+            stored.look_ahead(remove)
+            remove(stored)
             return len(found)
 
         chosen = self.read(lambda stored: stored.add_duplicates(documents))

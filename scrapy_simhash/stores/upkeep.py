@@ -1,6 +1,6 @@
 """Look after a store: compare all that is in it, and rebuild what leads to documents.
 
-A record says which rows lead to its document (`keys.rows_of`). `Check` compares these with
+A record says which rows lead to its document (`_list_rows`). `Check` compares these with
 what is there, and `rebuild` writes them anew. Then nothing leads to a damaged record any more: its
 page is new when it comes again.
 """
@@ -15,8 +15,17 @@ from msgspec import structs
 from scrapy_simhash.errors import DamagedError
 from scrapy_simhash.judging.documents import Record, State
 from scrapy_simhash.judging.words import Counts, sort_distinct
-from scrapy_simhash.stores.documents import Documents, unpack_wording
-from scrapy_simhash.stores.keys import DISSOLVED, choose_keys, keys_of, rows_of
+from scrapy_simhash.pages.addresses import host_of
+from scrapy_simhash.pages.facts import Reader
+from scrapy_simhash.stores.documents import Documents, fingerprint_row, unpack_wording
+from scrapy_simhash.stores.keys import (
+    DISSOLVED,
+    choose_keys,
+    keys_of,
+    make_member,
+    name_keys,
+    site_key,
+)
 from scrapy_simhash.stores.keyvalues import (
     FINGERPRINTS,
     IDENTITIES,
@@ -31,7 +40,7 @@ from scrapy_simhash.stores.keyvalues import (
 from scrapy_simhash.tables.probing import ROW, ROW_BYTES, Prober
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
     from numpy.typing import NDArray
 
@@ -78,7 +87,7 @@ class Check:
         """Compare a table with the rows that lead to the records."""
         may = dict[tuple[bytes, bytes], None]()
         for number, record in self._records.items():
-            may |= dict.fromkeys(rows_of(table, number, record, self._stored.seed))
+            may |= dict.fromkeys(_list_rows(table, number, record, self._stored.seed))
         # A sample or a name has some of them only.
         left = {} if table in {SITES, KEYS} else may
         if table == KEYS:
@@ -137,6 +146,24 @@ class Check:
             yield f"{self._name(number)} lacks its text; {_NO_WORDING}"
 
 
+def _list_rows(table: str, number: int, record: Record, seed: int) -> list[tuple[bytes, bytes]]:
+    """List key and member, or value, of the rows of a table by which a document is found.
+
+    Of SITES and of names only those are there that fit in; those of rare triples are not listed.
+    """
+    page = record.facts
+    if table == IDENTITIES:
+        return [(page.identity, octets(number))]
+    if record.state == State.DUPLICATE:
+        return []
+    if table == FINGERPRINTS:
+        return [fingerprint_row(number, record)]
+    if table == KEYS:
+        return [(key, octets(number)) for key in name_keys(page, page.group, seed)]
+    member = make_member(number, record, seed)
+    return [(site_key(host_of(page.url), seed), member)] if member else []
+
+
 def _lead(table: str, member: bytes) -> int:
     """Return the document that a row leads to."""
     return number_of(member[8:16] if table == SITES else member[-8:])
@@ -163,24 +190,29 @@ def rebuild(stored: Documents, design: Design) -> dict[str, int]:
         The numbers of `fingerprints` and `tables`; if not 0, of `damaged` records.
     """
     values, dissolved = stored.values, _list_dissolved(stored)
-    anew = Documents(values, Prober(design), stored.header, stored.keys.dissolved)
+    stored.keys.dissolved.clear()
     for table in (TABLES, *_DERIVED):
         values.clear(table)
     # Other processes remember what is dissolved, so that it stays so.
-    anew.keys.dissolved.clear()
     for key in dissolved:
         values.add(KEYS, key, DISSOLVED)
-    readers, fingerprints, damaged = set(), set(), 0
+    readers, fingerprints, damaged = set[Reader](), set[int](), 0
     for some in cut(stored.scan(), _RECORDS_PER_READ):
         sound = [(number, each) for number, each in some if isinstance(each, Record)]
         damaged += len(some) - len(sound)
-        values.fetch(row for _, record in sound for row in anew.list_ahead(record))
-        for number, record in sound:
-            anew.index(number, record)
-            readers.add(record.facts.reader)
-            if record.state != State.DUPLICATE:
-                fingerprints.add(record.facts.fingerprint)
-    anew.put_header(design=design.name, readers=tuple(sorted(readers)))
+
+        def index(anew: Documents, sound: Sequence[tuple[int, Record]] = sound) -> None:
+            for each in sound:
+                anew.index(*each)
+
+        # A new one each time, or it would remember all keys.
+        anew = Documents(values, Prober(design), stored.header, set())
+        anew.look_ahead(index)
+        index(anew)
+        readers |= {record.facts.reader for _, record in sound}
+        kept = (record for _, record in sound if record.state != State.DUPLICATE)
+        fingerprints |= {record.facts.fingerprint for record in kept}
+    stored.put_header(design=design.name, readers=tuple(sorted(readers)))
     counted = {"fingerprints": len(fingerprints), "tables": len(design.tables)}
     return counted | ({"damaged": damaged} if damaged else {})
 

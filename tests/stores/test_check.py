@@ -16,8 +16,7 @@ from scrapy_simhash import open_store
 from scrapy_simhash.errors import StoreError
 from scrapy_simhash.judging.documents import Record, State
 from scrapy_simhash.pages.facts import SKETCH_BYTES, Facts, Reader
-from scrapy_simhash.stores.documents import Documents, pack_row
-from scrapy_simhash.stores.keys import hash_group
+from scrapy_simhash.stores.documents import Documents, hash_group, pack_row
 from scrapy_simhash.stores.keyvalues import (
     DOCUMENTS,
     FINGERPRINTS,

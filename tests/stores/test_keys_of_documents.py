@@ -20,8 +20,9 @@ from scrapy_simhash.judging.rule import Site
 from scrapy_simhash.pages.facts import SKETCH_BYTES, Reader
 from scrapy_simhash.pages.features import sketch_text
 from scrapy_simhash.stores import keys as stores_keys
-from scrapy_simhash.stores.documents import CALLED, Documents
+from scrapy_simhash.stores.documents import Documents
 from scrapy_simhash.stores.keys import (
+    CALLED,
     KEYS_OF_A_PAGE,
     MOST_UNDER_KEY,
     Keys,
@@ -193,7 +194,7 @@ def test_a_template_is_dissolved_by_its_seventeenth_page(home: str) -> None:
             edited = make_page("edited", [*TEMPLATE, *own[number][:30], *range(50_000, 50_010)])
 
             def find(stored: Documents, page: Document = edited) -> dict[int, int]:
-                return stored.list_alike(page.facts, [page.facts.group])
+                return stored.keys.propose(page.facts, [page.facts.group], 0, KEYS_OF_A_PAGE)[0]
 
             found = store.read(find)
             assert next(iter(found)) == number + 1
@@ -206,8 +207,8 @@ def test_a_transaction_that_is_given_up_dissolves_nothing(home: str) -> None:
 
     def give_up(stored: Documents) -> None:
         for page in pages[16:]:
-            stored.keys.enter(99, keys_of_page(page))
-            stored.list_alike(page.facts, [page.facts.group])  # reads what is dissolved
+            stored.keys.enter(99, keys_of_page(page), (), stored.glance)
+            stored.keys.propose(page.facts, [page.facts.group], 0, 64)  # reads what is dissolved
         raise ValueError("given up")
 
     with open_store(home, rule="plain") as store:
@@ -234,8 +235,8 @@ def called(store: Store, title: str) -> list[list[int]]:
     page = make_named(0, title)
 
     def read(stored: Documents) -> list[list[int]]:
-        groups = stored.list_groups(page.facts)
-        return [found for _, found in stored.list_called(page.facts, groups)]
+        groups = [page.facts.group]
+        return [found for _, found in stored.keys.propose(page.facts, groups, store.seed, 64)[1]]
 
     return store.read(read)
 

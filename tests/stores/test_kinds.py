@@ -62,7 +62,7 @@ def call_value(draw: Random, values: KeyValues | Rows) -> object:
     elif action == "delete":
         values.delete(table, key)
     if draw.random() < 0.3:
-        values.fetch((table, each) for each in draw.sample(NUMBERS, 3))
+        values.get_all(table, draw.sample(NUMBERS, 3))
     return values.get(table, key)
 
 
@@ -185,7 +185,7 @@ def test_probe_is_complete_and_exact(engine: Engine, name: str, data: st.DataObj
         raise Aborted
 
     with pytest.raises(Aborted):
-        engine.write(work)
+        engine.run(work, writing=True)
 
 
 class LmdbMachine(StoreMachine):
