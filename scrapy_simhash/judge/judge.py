@@ -628,8 +628,6 @@ class CrawlJudge:
         """Write a group in one transaction; if one breaks it, the others each in their own."""
 
         def work(stored: Documents) -> None:
-            if self._store.engine.shared:
-                stored.read_ahead_of_saves(each.entry[:2] for each in group if each.entry)
             for entry, _, identity, noise in group:
                 if noise is not None:
                     stored.add_noise(*noise)
@@ -639,7 +637,7 @@ class CrawlJudge:
                     stored.save(*entry)
 
         try:
-            self._store.write(work)
+            self._store.write(work, ahead=True)
         except (StoreUnavailableError, StoreUnusableError):
             raise
         except Exception as error:  # noqa: BLE001 - the judge must outlive whatever happens

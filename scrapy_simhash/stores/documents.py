@@ -11,7 +11,6 @@ Rows are packed so::
 
 from __future__ import annotations
 
-from collections import defaultdict
 from contextlib import suppress
 from struct import error as StructError  # noqa: N812
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
@@ -21,11 +20,11 @@ import xxhash
 from msgspec import structs
 
 from scrapy_simhash.errors import DamagedError, StoreError
-from scrapy_simhash.judging.documents import Candidate, Match, Record, State, add_crawls
+from scrapy_simhash.judging.documents import Candidate, Record, State, add_crawls
 from scrapy_simhash.judging.hosts import SAMPLE, draw_sample
 from scrapy_simhash.judging.matching import MOST_CALLED
 from scrapy_simhash.judging.noise import Measured, join
-from scrapy_simhash.pages.addresses import bound_url, host_of
+from scrapy_simhash.pages.addresses import host_of
 from scrapy_simhash.pages.facts import EVERYONE, LEAST_OF_SHARE
 from scrapy_simhash.pages.wording import Wording, unpack
 from scrapy_simhash.stores.keys import (
@@ -125,22 +124,17 @@ class Documents:
 
     def get(self, number: int) -> Record | None:
         """Get a record, or None."""
-        key = octets(number)
-        packed = self.values.get(DOCUMENTS, key)
-        return None if packed is None else unpack_row(Record, key, packed)
+        return self.get_all([number]).get(number)
 
-    def get_all(self, numbers: Iterable[int]) -> dict[int, Record]:
-        """Get records in one round trip; leaves out missing ones."""
-        return {
-            number_of(key): unpack_row(Record, key, packed)
-            for key, packed in _read_records(self.values, numbers)
-            if packed is not None
-        }
+    def get_all(self, numbers: Iterable[int], *, strict: bool = True) -> dict[int, Record]:
+        """Get records in one round trip; leaves out missing and, unless strict, damaged ones."""
+        keys = list(map(octets, numbers))
+        rows = zip(keys, self.values.get_all(DOCUMENTS, keys), strict=True)
+        return {number_of(key): each for key, each in read_rows(Record, rows, strict=strict)}
 
     def glance(self, numbers: Iterable[int]) -> dict[int, Record]:
         """Get records in one round trip; leaves out missing and damaged ones."""
-        rows = read_rows(Record, _read_records(self.values, numbers))
-        return {number_of(key): record for key, record in rows}
+        return self.get_all(numbers, strict=False)
 
     def put(self, number: int, record: Record, wording: bytes | None = None) -> None:
         """Write a record and its packed wording in place of those that are there.
@@ -247,21 +241,6 @@ class Documents:
         record = self.get(number) if number else None
         return (number, record) if record and record.facts.identity == identity else None
 
-    def find_at(self, urls: Collection[str]) -> dict[str, dict[int, Record]]:
-        """Find the documents with these URLs; leaves out damaged ones.
-
-        It reads every row of documents, some 2 kB each: 2 s for a million on a quiet core.
-        """
-        bounded = {bound_url(url, self.seed): url for url in urls}
-        sought = [url.encode(errors="surrogatepass") for url in bounded]
-        found: dict[str, dict[int, Record]] = {url: {} for url in urls}
-        rows = self.values.scan(DOCUMENTS)
-        near = ((key, row) for key, row in rows if any(url in row for url in sought))
-        for key, record in read_rows(Record, near):
-            if url := bounded.get(record.facts.url):
-                found[url][number_of(key)] = record
-        return found
-
     def index(self, number: int, record: Record) -> None:
         """Make a document findable, in the tables unless it is a near-duplicate."""
         values, page = self.values, record.facts
@@ -354,27 +333,6 @@ class Documents:
                     found[number_of(key)] = unpack_wording(key, packed)
         return found
 
-    def add_duplicates(self, numbers: Iterable[int]) -> list[int]:
-        """Add to documents their near-duplicates, and theirs in turn; leaves out what is missing.
-
-        It reads every record.
-        """
-        # Without its original, the drop of a near-duplicate cannot be explained.
-        there: set[int] = set()
-        duplicates: defaultdict[int, list[int]] = defaultdict(list)
-        for number, record in self.scan():
-            there.add(number)
-            if isinstance(record, Record) and record.original:
-                duplicates[record.original].append(number)
-        chosen: set[int] = set()
-        waiting = list(numbers)
-        while waiting:
-            number = waiting.pop()
-            if number in there and number not in chosen:
-                chosen.add(number)
-                waiting += duplicates[number]
-        return sorted(chosen)
-
     def read_ahead(self, page: Document, rule: Rule) -> None:
         """Read what judging a page will need, in as few round trips as it can be known in."""
 
@@ -385,11 +343,6 @@ class Documents:
                 stored.sample(host)
 
         self.look_ahead(look)
-
-    def read_ahead_of_saves(self, records: Iterable[tuple[int, Record]]) -> None:
-        """Read what `save` will need of these, in as few round trips as it can be known in."""
-        saved = list(records)
-        self.look_ahead(lambda stored: [stored.save(*each) for each in saved])
 
     def look_ahead(self, look: Callable[[Documents], object]) -> None:
         """Read ahead what a function needs, see `KeyValues.look_ahead`."""
@@ -441,29 +394,6 @@ class Documents:
                 complete = False
                 break
         return {} if limits.or_nothing and not complete else found, complete
-
-    def find_matches(self, fingerprint: int, distance: int) -> list[Match]:
-        """List the documents within a distance, nearest first."""
-        near = self.near(fingerprint, distance).near
-        there = self.values.read_sets(FINGERPRINTS, [octets(found) for _, found in near])
-        found = {
-            number_of(each[8:]): at
-            for at, members in zip(near, there, strict=True)
-            for each in members
-        }
-        records = self.get_all(found)
-        return [
-            Match(number, fingerprint, bits, records[number].facts.url)
-            for number, (bits, fingerprint) in found.items()
-            if number in records
-        ]
-
-
-def _read_records(
-    values: KeyValues, numbers: Iterable[int]
-) -> Iterator[tuple[bytes, bytes | None]]:
-    keys = list(map(octets, numbers))
-    return zip(keys, values.get_all(DOCUMENTS, keys), strict=True)
 
 
 def hash_group(group: str) -> bytes:
@@ -522,10 +452,15 @@ def unpack_row(kind: type[AnyRow], key: bytes, packed: bytes) -> AnyRow:
 
 
 def read_rows(
-    kind: type[AnyRow], rows: Iterable[tuple[bytes, bytes | None]]
+    kind: type[AnyRow], rows: Iterable[tuple[bytes, bytes | None]], *, strict: bool = False
 ) -> Iterator[tuple[bytes, AnyRow]]:
-    """Read rows, with their keys; those that are missing or damaged are left out."""
+    """Read rows, with their keys; leaves out those that are missing or, unless strict, damaged."""
     for key, packed in rows:
         if packed is not None:
-            with suppress(DamagedError):  # `check` lists it
-                yield key, unpack_row(kind, key, packed)
+            try:
+                row = unpack_row(kind, key, packed)
+            except DamagedError:  # `check` lists it
+                if strict:
+                    raise
+            else:
+                yield key, row

@@ -7,6 +7,7 @@ page is new when it comes again.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -215,6 +216,27 @@ def rebuild(stored: Documents, design: Design) -> dict[str, int]:
     stored.put_header(design=design.name, readers=tuple(sorted(readers)))
     counted = {"fingerprints": len(fingerprints), "tables": len(design.tables)}
     return counted | ({"damaged": damaged} if damaged else {})
+
+
+def add_duplicates(stored: Documents, numbers: Iterable[int]) -> list[int]:
+    """Add to documents their near-duplicates, and theirs in turn; leaves out what is missing.
+
+    Without its original, the drop of a near-duplicate cannot be explained. Reads every record.
+    """
+    there: set[int] = set()
+    duplicates: defaultdict[int, list[int]] = defaultdict(list)
+    for number, record in stored.scan():
+        there.add(number)
+        if isinstance(record, Record) and record.original:
+            duplicates[record.original].append(number)
+    chosen: set[int] = set()
+    waiting = list(numbers)
+    while waiting:
+        number = waiting.pop()
+        if number in there and number not in chosen:
+            chosen.add(number)
+            waiting += duplicates[number]
+    return sorted(chosen)
 
 
 def read_table(stored: Documents, number: int) -> NDArray[np.uint64]:

@@ -47,7 +47,7 @@ def stored(where: Judging | Path) -> dict[str, str]:
     return {each.facts.url[-1]: each.state for each in store.list_documents()}
 
 
-def refuse(*_: object) -> None:
+def refuse(*_: object, **__: object) -> None:
     raise StoreUnavailableError("the disk is full")
 
 

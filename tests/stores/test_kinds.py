@@ -23,7 +23,7 @@ from scrapy_simhash.stores.copying import compact
 from scrapy_simhash.stores.documents import Documents
 from scrapy_simhash.stores.keyvalues import IDENTITIES, TABLES, Engine, KeyValues
 from scrapy_simhash.stores.lmdb import MemoryEngine
-from scrapy_simhash.stores.store import Store, new_header
+from scrapy_simhash.stores.store import FORMAT, Header, Store
 from scrapy_simhash.stores.upkeep import read_table
 from scrapy_simhash.tables.designs import parse_design
 from scrapy_simhash.tables.probing import Prober
@@ -173,7 +173,7 @@ def test_probe_is_complete_and_exact(engine: Engine, name: str, data: st.DataObj
     prober = Prober(design)
 
     def work(values: KeyValues) -> None:
-        tables = Documents(values, prober, new_header(Recipe(), name, 0, "words"), set())
+        tables = Documents(values, prober, Header(FORMAT, "", Recipe(), name, 0, "words"), set())
         for row in chain.from_iterable(map(prober.split, stored)):
             values.add(TABLES, *row)
         for distance in range(design.reach_bits + 1):

@@ -171,12 +171,11 @@ def test_a_group_is_written_in_two_round_trips(
             def save(stored: Documents) -> None:
                 records = [Record(page.facts, State.DONE, (), 0.0) for page in pages]  # noqa: B023
                 numbered = list(enumerate(records, first))  # noqa: B023
-                stored.read_ahead_of_saves(numbered)
                 for number, record in numbered:
                     stored.save(number, record)
 
             trips[0] = 0
-            store.write(save)
+            store.write(save, ahead=True)
             assert trips[0] == 2
         assert store.check() == []
 
