@@ -17,7 +17,7 @@ from scrapy_simhash.judging.documents import Candidate, Record, State
 from scrapy_simhash.judging.hosts import SAMPLE, draw_sample
 from scrapy_simhash.pages.addresses import host_of
 from scrapy_simhash.pages.wording import Wording, unpack
-from scrapy_simhash.stores.documents import limit_probe, propose
+from scrapy_simhash.stores.documents import limit_probe, propose, site_key
 from scrapy_simhash.stores.keys import (
     KEYS_OF_A_PAGE,
     KEYS_OF_STRANGERS,
@@ -31,7 +31,6 @@ from scrapy_simhash.stores.keys import (
     make_member,
     name_keys,
     rank_by_keys,
-    site_key,
 )
 from scrapy_simhash.stores.keyvalues import SITES, number_of
 
@@ -244,7 +243,7 @@ class WithYoung:
             for bits, each in near:
                 found[each.key] = Candidate(bits, each.key, each.record.facts.fingerprint)
         if rule.by_words:
-            names = name_keys(facts, facts.group, self._stored.seed)
+            names = name_keys(facts, facts.group, self._stored.header.seed)
             called = ((name, young.find("name", key)) for key, name in names.items())
             propose(found, self._list_alike(facts), called)
         return {
@@ -271,7 +270,7 @@ class WithYoung:
         if not young:
             return self._stored.sample(host)
         if host not in self._samples:
-            key = site_key(host, self._stored.seed)
+            key = site_key(host, self._stored.header.seed)
             members = self._stored.values.members(SITES, key, most=SAMPLE)
             drawn = draw_sample(sorted({*members, *young}), describe_member, SAMPLE)
             self._samples[host] = {number_of(each[8:16]): each[16:] for each in drawn}

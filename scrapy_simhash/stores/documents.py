@@ -12,6 +12,7 @@ Rows are packed so::
 from __future__ import annotations
 
 from contextlib import suppress
+from dataclasses import dataclass, field
 from struct import error as StructError  # noqa: N812
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
@@ -34,8 +35,6 @@ from scrapy_simhash.stores.keys import (
     describe_member,
     keys_of,
     make_member,
-    name_keys,
-    site_key,
 )
 from scrapy_simhash.stores.keyvalues import (
     DOCUMENTS,
@@ -100,22 +99,16 @@ def propose(
             found[number] = candidate._replace(name=candidate.name or name)
 
 
+@dataclass(eq=False)
 class Documents:
-    """The documents, the tables and the rows beside them in one transaction.
+    """The documents, the tables and the rows beside them in one transaction."""
 
-    `dissolved` is what `KeyTable` remembers.
-    """
-
-    def __init__(
-        self, values: KeyValues, prober: Prober, header: Header, dissolved: set[int]
-    ) -> None:
-        self.values = values
-        self.header = header
-        self.seed = header.seed
-        self._prober = prober
-        # By host, until this transaction changes one: all candidates of a page ask for them.
-        self._samples: dict[str, dict[int, bytes]] = {}
-        self.keys = KeyTable(values, dissolved)
+    values: KeyValues
+    _prober: Prober
+    header: Header
+    keys: KeyTable
+    # By host, until this transaction changes one: all candidates of a page ask for them.
+    _samples: dict[str, dict[int, bytes]] = field(default_factory=dict)
 
     @property
     def design(self) -> Design:
@@ -253,10 +246,9 @@ class Documents:
                 values.add(TABLES, *row)
         values.add(FINGERPRINTS, key, member)
         if keys := keys_of(record):
-            names = name_keys(page, page.group, self.seed)
-            self.keys.enter(number, keys, names, self.glance)
-        if member := make_member(number, record, self.seed):
-            site = site_key(host_of(page.url), self.seed)
+            self.keys.enter(number, record, keys, self.glance)
+        if member := make_member(number, record, self.header.seed):
+            site = site_key(host_of(page.url), self.header.seed)
             there = values.members(SITES, site)
             kept = draw_sample(sorted({*there, member}), describe_member, SAMPLE)
             if member in kept and member not in there:
@@ -271,10 +263,10 @@ class Documents:
             return
         values, page = self.values, record.facts
         if keys := keys_of(record):
-            self.keys.remove(number, keys, name_keys(page, page.group, self.seed))
-        if member := make_member(number, record, self.seed):
+            self.keys.remove(number, record, keys)
+        if member := make_member(number, record, self.header.seed):
             self._samples.clear()
-            values.discard(SITES, site_key(host_of(page.url), self.seed), member)
+            values.discard(SITES, site_key(host_of(page.url), self.header.seed), member)
         key, member = fingerprint_row(number, record)
         values.discard(FINGERPRINTS, key, member)
         if not values.members(FINGERPRINTS, key, most=1):
@@ -283,13 +275,13 @@ class Documents:
 
     def find_noise(self, host: str) -> Measured:
         """Find what earlier crawls saw to change on a host; nothing if that is damaged."""
-        key = NOISE + site_key(host, self.seed)
+        key = NOISE + site_key(host, self.header.seed)
         rows = [(key, self.values.get(HEADER, key))]
         return next((measured for _, measured in read_rows(Measured, rows)), Measured())
 
     def add_noise(self, host: str, measured: Measured) -> None:
         """Add what a crawl saw to change on a host."""
-        key = NOISE + site_key(host, self.seed)
+        key = NOISE + site_key(host, self.header.seed)
         self.values.put(HEADER, key, pack_row(key, join(self.find_noise(host), measured)))
 
     def sample(self, host: str) -> dict[int, bytes]:
@@ -302,7 +294,7 @@ class Documents:
         """
         sample = self._samples.get(host)
         if sample is None:
-            found = self.values.members(SITES, site_key(host, self.seed), most=SAMPLE)
+            found = self.values.members(SITES, site_key(host, self.header.seed), most=SAMPLE)
             sample = {number_of(member[8:16]): member[16:] for member in found}
             self._samples[host] = sample
         return sample
@@ -346,8 +338,12 @@ class Documents:
 
     def look_ahead(self, look: Callable[[Documents], object]) -> None:
         """Read ahead what a function needs, see `KeyValues.look_ahead`."""
-        others = self._prober, self.header, self.keys.dissolved
-        self.values.look_ahead(lambda values: look(Documents(values, *others)))
+        seed, dissolved = self.header.seed, self.keys.dissolved
+
+        def work(values: KeyValues) -> None:
+            look(Documents(values, self._prober, self.header, KeyTable(values, seed, dissolved)))
+
+        self.values.look_ahead(work)
 
     def find_own(self, page: Document) -> list[tuple[int, Record]]:
         """Find a page's own record, and what an import has of it; its own one comes first."""
@@ -369,7 +365,7 @@ class Documents:
         if not plain and facts.sketch:
             is_full = len(self.sample(host_of(facts.url))) == SAMPLE
             most = KEYS_OF_A_PAGE if is_full else KEYS_OF_STRANGERS
-            propose(found, *self.keys.propose(facts, groups, self.seed, most, own))
+            propose(found, *self.keys.propose(facts, groups, most, own))
         candidates = sorted(found.values())[: MOST_CANDIDATES if plain else None]
         records = self.get_all([each.number for each in candidates])
         candidates = [each._replace(record=records.get(each.number)) for each in candidates]
@@ -394,6 +390,11 @@ class Documents:
                 complete = False
                 break
         return {} if limits.or_nothing and not complete else found, complete
+
+
+def site_key(host: str, seed: int) -> bytes:
+    """Make the key of the sample of a host; `seed` is the store's."""
+    return xxhash.xxh3_64_digest(host.encode(errors="surrogatepass"), seed)
 
 
 def hash_group(group: str) -> bytes:

@@ -152,11 +152,6 @@ def choose_keys(keys: Keys, dissolved: Container[int]) -> list[int]:
     return triples if keys.whole in dissolved else [keys.whole, *triples]
 
 
-def site_key(host: str, seed: int) -> bytes:
-    """Make the key of the sample of a host; `seed` is the store's."""
-    return xxhash.xxh3_64_digest(host.encode(errors="surrogatepass"), seed)
-
-
 def name_keys(page: Facts, group: str, seed: int) -> dict[bytes, str]:
     """Make the keys of the parts of a page's names, on its host and in a group; none of most.
 
@@ -200,12 +195,13 @@ def describe_member(member: bytes) -> tuple[int, bytes]:
 
 @dataclass(eq=False)
 class KeyTable:
-    """The table in one transaction.
+    """The table in one transaction; `seed` is the store's.
 
     `dissolved` are keys that are, as far as it is remembered from one transaction to the next.
     """
 
     _values: KeyValues
+    seed: int
     dissolved: set[int]
     # Who is under a key, as this transaction leaves it: what it dissolves may be given up.
     _under: dict[int, set[int]] = field(default_factory=dict)
@@ -216,7 +212,7 @@ class KeyTable:
         return [self._under[key] for key in chosen if 0 not in self._under[key]]
 
     def propose(
-        self, page: Facts, groups: Iterable[str], seed: int, most: int, own: int = 0
+        self, page: Facts, groups: Iterable[str], most: int, own: int = 0
     ) -> tuple[dict[int, int], list[tuple[str, list[int]]]]:
         """Find the documents with a page's rare triples or names, but for number `own`.
 
@@ -231,7 +227,7 @@ class KeyTable:
         named = {
             number_of(key): name
             for group in groups
-            for key, name in name_keys(page, group, seed).items()
+            for key, name in name_keys(page, group, self.seed).items()
         }
         self._read([*named, *(key for keys in made for key in self._list_first(keys, most))])
         alike: dict[int, int] = {}
@@ -239,17 +235,16 @@ class KeyTable:
             alike |= rank_by_keys([under - {own} for under in self.find(keys, most)])
         return alike, [(name, sorted(self._under[key])) for key, name in named.items()]
 
-    def enter(self, number: int, keys: Keys, names: Iterable[bytes], glance: Glance) -> None:
+    def enter(self, number: int, record: Record, keys: Keys, glance: Glance) -> None:
         """Enter a document that is not there; under its names, while there is room.
 
         Keys that are full are dissolved, and those that had them move on, until all fit. `glance`
         gets the records of these.
         """
-        under, named = self._under, list(map(number_of, names))
+        under, named = self._under, self._list_named(record)
         self._read([*named, *self._list_first(keys, KEYS_OF_A_PAGE)])
-        for key in named:
-            if len(under[key]) < CALLED:
-                self._add(key, number)
+        for key in (each for each in named if len(under[each]) < CALLED):
+            self._add(key, number)
         # On a server, two writers may have entered one more than fits.
         if len(under[keys.whole]) >= MOST_UNDER_KEY:
             self._dissolve(keys.whole)
@@ -259,12 +254,8 @@ class KeyTable:
         waiting = [number] * KEYS_OF_A_PAGE
         while waiting:
             each = waiting.pop()
-            if each not in ladders:  # a damaged one has none
-                moved = {*waiting, each} - ladders.keys()
-                found = {n: made for n, it in glance(moved).items() if (made := keys_of(it))}
-                self._read(key for made in found.values() for key in self._list_first(made, _AHEAD))
-                ladders |= {n: iter(()) for n in moved}
-                ladders |= {n: self._climb(made, _AHEAD) for n, made in found.items()}
+            if each not in ladders:
+                ladders |= self._read_ladders({*waiting, each} - ladders.keys(), glance)
             for key in ladders[each]:
                 if each in under[key] or 0 in under[key]:
                     continue
@@ -273,11 +264,23 @@ class KeyTable:
                     break
                 waiting += self._dissolve(key)
 
-    def remove(self, number: int, keys: Keys, names: Iterable[bytes]) -> None:
+    def _read_ladders(self, numbers: set[int], glance: Glance) -> dict[int, Iterator[int]]:
+        """Read which triples documents have or may take; none of one that is damaged."""
+        found = {number: keys_of(record) for number, record in glance(numbers).items()}
+        made = {number: keys for number, keys in found.items() if keys}
+        self._read(key for keys in made.values() for key in self._list_first(keys, _AHEAD))
+        ladders = {number: self._climb(keys, _AHEAD) for number, keys in made.items()}
+        return dict.fromkeys(numbers, iter(())) | ladders
+
+    def remove(self, number: int, record: Record, keys: Keys) -> None:
         """Remove a document."""
-        for key in (*map(number_of, names), *self._choose(keys, KEYS_OF_A_PAGE)):
+        for key in (*self._list_named(record), *self._choose(keys, KEYS_OF_A_PAGE)):
             self._values.discard(KEYS, octets(key), octets(number))
             self._under.get(key, set()).discard(number)
+
+    def _list_named(self, record: Record) -> list[int]:
+        page = record.facts
+        return list(map(number_of, name_keys(page, page.group, self.seed)))
 
     def _add(self, key: int, number: int) -> None:
         self._values.add(KEYS, octets(key), octets(number))

@@ -1,6 +1,5 @@
 """What a kind of store implements: tables of rows and of sets, and transactions.
 
-Everything else about a store is written once above this interface: documents, probes, checks.
 The rows of all kinds are::
 
     table          key                            value, or members
@@ -142,9 +141,7 @@ class KeyValues(ABC):
 class Engine(ABC):
     """A store of one kind: where it is, its transactions, and what is the kind's own.
 
-    A kind is made with the store's URL (LMDB with a folder) and `readonly`, see `opening.ENGINES`;
-    that changes nothing, `open` opens it. `Store` does all else.
-
+    It is made with the store's URL (LMDB with a folder) and `readonly`, which changes nothing.
     Threads share an engine, and several processes may have one each.
     """
 

@@ -179,17 +179,15 @@ class RedisValues(KeyValues):
             self._lacked |= lacked
             return
         for some in cut(lacked, _FIELDS_PER_CALL):
-            hashes: defaultdict[_Row, list[bytes]] = defaultdict(list)
-            for table, key in some:
-                hashes[table, key[: _LEAD_BYTES[table]]].append(key)
+            hashes: defaultdict[bytes, list[_Row]] = defaultdict(list)
+            for row in some:
+                hashes[self._place(*row)[0]].append(row)
             asked: list[Any] = []
-            for (table, lead), keys in hashes.items():
-                name = _name(self._prefix, table, lead)
-                most = MOST_IN_BUCKET * _width(table, keys[0]) if table == TABLES else 2**30
-                asked += (name, most, len(keys), *[key[len(lead) :] for key in keys])
+            for name, rows in hashes.items():
+                most = MOST_IN_BUCKET * _width(*rows[0]) if rows[0][0] == TABLES else 2**30
+                asked += (name, most, len(rows), *[self._place(*row)[1] for row in rows])
             (found,) = self.ask(("EVAL_RO", _READ, 0, *asked))
-            order = ((table, key) for (table, _), keys in hashes.items() for key in keys)
-            self._rows.update(zip(order, found, strict=True))
+            self._rows.update(zip(chain.from_iterable(hashes.values()), found, strict=True))
 
     def _place(self, table: str, key: bytes) -> tuple[bytes, bytes]:
         """Return the hash and the field of a row."""
@@ -227,15 +225,11 @@ class RedisValues(KeyValues):
         self.fetch((TABLES, key) for key in keys)
         joined, crowded = [], []
         for key in keys:
-            row = self._rows.get((TABLES, key))
-            if isinstance(row, int) and in_bucket and row > in_bucket * _width(TABLES, key):
+            size = self._rows.get((TABLES, key))
+            if isinstance(size, int) and in_bucket and size > in_bucket * _width(TABLES, key):
                 crowded.append(key)
-            elif (
-                isinstance(row, int) or (TABLES, key) in self._changed or (TABLES, key) in self._put
-            ):
-                joined.append((key, b"".join(self.members(TABLES, key))))
-            elif row:
-                joined.append((key, row))
+            elif members := self.members(TABLES, key):
+                joined.append((key, b"".join(members)))
         return unpack_buckets(joined), crowded
 
     def scan(self, table: str, prefix: bytes = b"") -> Iterator[tuple[bytes, bytes]]:
@@ -305,10 +299,9 @@ def _cut_row(table: str, key: bytes, row: bytes) -> list[bytes]:
 
 
 class RedisEngine(Engine):
-    """A store on a server, see `Engine`. It refuses a server that would lose data.
+    """A store on a server; it refuses one that would lose data.
 
-    `check --rebuild` wants no crawl at work: what that adds while it reads may be missing in the
-    tables that it writes.
+    `check --rebuild` wants no crawl at work: the tables that it writes may lack what that adds.
     """
 
     shared = True
@@ -396,12 +389,9 @@ class RedisEngine(Engine):
             self._pause_ends = time.monotonic() + PAUSE_SECONDS
             raise NoAnswerError(text) from error
 
-    def _read_header(self) -> bytes | None:
-        (self._header,) = self.ask(("HGET", _name(self.prefix, HEADER), HEADER_KEY))
-        return self._header
-
     def exists(self) -> bool:
-        return self._read_header() is not None
+        (self._header,) = self.ask(("HGET", _name(self.prefix, HEADER), HEADER_KEY))
+        return self._header is not None
 
     def open(self) -> None:
         if self.readonly and not self.exists():
@@ -429,8 +419,9 @@ class RedisEngine(Engine):
         )
         for _ in range(_TRIES):
             try:
-                header = self._header or self._read_header()
-                values = RedisValues(self, header)
+                if self._header is None:
+                    self.exists()
+                values = RedisValues(self, self._header)
                 result = work(values)
                 if not writing or values.commit():
                     self._header = values.get(HEADER, HEADER_KEY)

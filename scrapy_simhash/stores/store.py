@@ -34,6 +34,7 @@ from scrapy_simhash.pages.addresses import bound_url
 from scrapy_simhash.pages.facts import Reader, Recipe, Share
 from scrapy_simhash.simhash import check_fingerprint
 from scrapy_simhash.stores.documents import Documents, pack_row, read_rows, unpack_row, unseal
+from scrapy_simhash.stores.keys import KeyTable
 from scrapy_simhash.stores.keyvalues import (
     DOCUMENTS,
     FINGERPRINTS,
@@ -222,7 +223,8 @@ class Store(AbstractContextManager["Store"]):
                     )
             self._header, self._prober = header, Prober(design)
             self._packed_header = packed
-        return Documents(values, self._prober, self._header, self.dissolved)
+        keys = KeyTable(values, self._header.seed, self.dissolved)
+        return Documents(values, self._prober, self._header, keys)
 
     @property
     def design(self) -> str:

@@ -18,14 +18,14 @@ from scrapy_simhash.judging.documents import Record, State
 from scrapy_simhash.judging.words import Counts, sort_distinct
 from scrapy_simhash.pages.addresses import host_of
 from scrapy_simhash.pages.facts import Reader
-from scrapy_simhash.stores.documents import Documents, fingerprint_row, unpack_wording
+from scrapy_simhash.stores.documents import Documents, fingerprint_row, site_key, unpack_wording
 from scrapy_simhash.stores.keys import (
     DISSOLVED,
+    KeyTable,
     choose_keys,
     keys_of,
     make_member,
     name_keys,
-    site_key,
 )
 from scrapy_simhash.stores.keyvalues import (
     FINGERPRINTS,
@@ -88,7 +88,7 @@ class Check:
         """Compare a table with the rows that lead to the records."""
         may = dict[tuple[bytes, bytes], None]()
         for number, record in self._records.items():
-            may |= dict.fromkeys(_list_rows(table, number, record, self._stored.seed))
+            may |= dict.fromkeys(_list_rows(table, number, record, self._stored.header.seed))
         # A sample or a name has some of them only.
         left = {} if table in {SITES, KEYS} else may
         if table == KEYS:
@@ -207,7 +207,8 @@ def rebuild(stored: Documents, design: Design) -> dict[str, int]:
                 anew.index(*each)
 
         # A new one each time, or it would remember all keys.
-        anew = Documents(values, Prober(design), stored.header, set())
+        keys = KeyTable(values, stored.header.seed, set())
+        anew = Documents(values, Prober(design), stored.header, keys)
         anew.look_ahead(index)
         index(anew)
         readers |= {record.facts.reader for _, record in sound}

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from scrapy_simhash import open_store
-from scrapy_simhash.judging.documents import Document
+from scrapy_simhash.judging.documents import Document, Record, State
 from scrapy_simhash.judging.hosts import Hosts, draw_sample
 from scrapy_simhash.judging.matching import MOST_CALLED
 from scrapy_simhash.judging.rule import Site
@@ -194,7 +194,7 @@ def test_a_template_is_dissolved_by_its_seventeenth_page(home: str) -> None:
             edited = make_page("edited", [*TEMPLATE, *own[number][:30], *range(50_000, 50_010)])
 
             def find(stored: Documents, page: Document = edited) -> dict[int, int]:
-                return stored.keys.propose(page.facts, [page.facts.group], 0, KEYS_OF_A_PAGE)[0]
+                return stored.keys.propose(page.facts, [page.facts.group], KEYS_OF_A_PAGE)[0]
 
             found = store.read(find)
             assert next(iter(found)) == number + 1
@@ -207,8 +207,9 @@ def test_a_transaction_that_is_given_up_dissolves_nothing(home: str) -> None:
 
     def give_up(stored: Documents) -> None:
         for page in pages[16:]:
-            stored.keys.enter(99, keys_of_page(page), (), stored.glance)
-            stored.keys.propose(page.facts, [page.facts.group], 0, 64)  # reads what is dissolved
+            record = Record(page.facts, State.DONE, (), 0.0)
+            stored.keys.enter(99, record, keys_of_page(page), stored.glance)
+            stored.keys.propose(page.facts, [page.facts.group], 64)  # reads what is dissolved
         raise ValueError("given up")
 
     with open_store(home, rule="plain") as store:
@@ -236,7 +237,7 @@ def called(store: Store, title: str) -> list[list[int]]:
 
     def read(stored: Documents) -> list[list[int]]:
         groups = [page.facts.group]
-        return [found for _, found in stored.keys.propose(page.facts, groups, store.seed, 64)[1]]
+        return [found for _, found in stored.keys.propose(page.facts, groups, 64)[1]]
 
     return store.read(read)
 

@@ -21,6 +21,7 @@ from scrapy_simhash.pages.facts import Recipe
 from scrapy_simhash.stores import keyvalues
 from scrapy_simhash.stores.copying import compact
 from scrapy_simhash.stores.documents import Documents
+from scrapy_simhash.stores.keys import KeyTable
 from scrapy_simhash.stores.keyvalues import IDENTITIES, TABLES, Engine, KeyValues
 from scrapy_simhash.stores.lmdb import MemoryEngine
 from scrapy_simhash.stores.store import FORMAT, Header, Store
@@ -173,7 +174,8 @@ def test_probe_is_complete_and_exact(engine: Engine, name: str, data: st.DataObj
     prober = Prober(design)
 
     def work(values: KeyValues) -> None:
-        tables = Documents(values, prober, Header(FORMAT, "", Recipe(), name, 0, "words"), set())
+        header = Header(FORMAT, "", Recipe(), name, 0, "words")
+        tables = Documents(values, prober, header, KeyTable(values, 0, set()))
         for row in chain.from_iterable(map(prober.split, stored)):
             values.add(TABLES, *row)
         for distance in range(design.reach_bits + 1):
