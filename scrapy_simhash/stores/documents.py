@@ -285,12 +285,10 @@ class Documents:
         self.values.put(HEADER, key, pack_row(key, join(self.find_noise(host), measured)))
 
     def sample(self, host: str) -> dict[int, bytes]:
-        """List the sample of a host, see `pages.addresses.host_of`: up to 16 documents by number.
+        """List the sample of a host: up to 16 documents by number, the least suspect ones.
 
-        Each has a digest of what it tells of its site, which changes with that. They are no
-        near-duplicates and no stubs, have sketches, and are the least suspect ones; their order
-        depends on nothing that a site can choose. A gap that a deletion left is filled by later
-        documents.
+        Each has a digest of what it tells of its site, which changes with that. Their order depends
+        on nothing that a site can choose. A gap that a deletion left is filled by later documents.
         """
         sample = self._samples.get(host)
         if sample is None:
@@ -355,8 +353,7 @@ class Documents:
     def gather(self, page: Document, rule: Rule, own: int = 0) -> tuple[list[Candidate], bool]:
         """Find the documents that may be like a page: near, with rare triples of it, or a name.
 
-        They are of its group and, if there are any, imported. The document of the number `own` is
-        the page's own.
+        They are of its group, or imported. The document of the number `own` is the page's own.
         """
         facts, plain, groups = page.facts, not rule.by_words, [page.facts.group]
         if EVERYONE in self.header.readers and facts.reader != EVERYONE:

@@ -93,15 +93,10 @@ def _key_part(text: str) -> frozenset[str]:
 
 
 class Keys(NamedTuple):
-    """The keys of a document, 1 to 2**64 - 1.
+    """The keys of a document, 1 to 2**64 - 1."""
 
-    Attributes:
-        whole: of the whole sketch.
-        triples: of its triples, in the order in which documents take them.
-    """
-
-    whole: int
-    triples: list[int]
+    whole: int  # of the whole sketch
+    triples: list[int]  # in the order in which documents take them
 
 
 # A page is looked for under its keys, and then entered there.
@@ -115,14 +110,10 @@ def make_keys(sketch: bytes, group: str) -> Keys:
 
 
 def rank_by_keys(found: Iterable[Collection[int]]) -> dict[int, int]:
-    """Choose at most 8 of the documents that keys lead to, with the numbers of these keys.
+    """Choose at most 8 of the documents that each key leads to, with how many keys each has.
 
-    Args:
-        found: the numbers of the documents of each key.
-
-    Returns:
-        Those with two keys, or with one that nobody else has; those with most and rarest keys
-        first, of equals the newest.
+    These have two, or one that nobody else has; those with most and rarest keys come first, of
+    equals the newest.
     """
     scores: defaultdict[int, float] = defaultdict(float)
     counts: defaultdict[int, int] = defaultdict(int)
@@ -153,7 +144,7 @@ def choose_keys(keys: Keys, dissolved: Container[int]) -> list[int]:
 
 
 def name_keys(page: Facts, group: str, seed: int) -> dict[bytes, str]:
-    """Make the keys of the parts of a page's names, on its host and in a group; none of most.
+    """Make the keys of the parts of a page's names, on its host and in a group.
 
     Without a host or a sketch, which no file has, a page is not found by its names.
     """
@@ -214,12 +205,11 @@ class KeyTable:
     def propose(
         self, page: Facts, groups: Iterable[str], most: int, own: int = 0
     ) -> tuple[dict[int, int], list[tuple[str, list[int]]]]:
-        """Find the documents with a page's rare triples or names, but for number `own`.
+        """Find the documents with a page's rare triples, and those with a name on its host.
 
         Returns:
-            At most 8 of each group, with the number of triples, see `rank_by_keys`; and each part
-            of a name with the documents that have it, 9 at most. These are of the page's host and
-            groups, no near-duplicates and no files, and have sketches.
+            At most 8 of each group, but for number `own`, with their triples, see `rank_by_keys`;
+            and each part of a name with the documents that have it, 9 at most.
         """
         if not page.sketch:
             return {}, []

@@ -62,10 +62,7 @@ number_of = partial(int.from_bytes, byteorder="big")
 
 
 class KeyValues(ABC):
-    """One transaction. It sees its own writes; all of them become durable at once, or none do.
-
-    What others write meanwhile see `Engine.run`.
-    """
+    """One transaction, see `Engine.run`; it sees its own writes."""
 
     @abstractmethod
     def get(self, table: str, key: bytes) -> bytes | None:
@@ -105,13 +102,8 @@ class KeyValues(ABC):
     def many(self, keys: Sequence[bytes], in_bucket: int | None) -> tuple[bytes, list[bytes]]:
         """Read sets of TABLES: members, each behind its key, side by side, in any order.
 
-        Args:
-            keys: distinct, all of one length.
-            in_bucket: pass over sets of more members than these, `probing.MOST_IN_BUCKET` or more;
-                None for none.
-
-        Returns:
-            The rows, and the keys of sets that were passed over.
+        The keys are distinct, and of one length. Passes over sets of more members than `in_bucket`,
+        if not None, which is `probing.MOST_IN_BUCKET` or more; returns the keys of these, too.
         """
 
     # What follows is right for every kind, and worth writing anew for some.
@@ -119,8 +111,8 @@ class KeyValues(ABC):
     def look_ahead(self, look: Callable[[KeyValues], object]) -> None:
         """Read ahead what a function reads; do nothing where reads need no round trip.
 
-        It is called again and again, each time with what it lacked before, which looks as if it
-        was not there. What it writes is forgotten.
+        It is called twice; what it lacks looks as if it was not there, and is read after each time.
+        What it writes is forgotten.
         """
         del look
 
@@ -184,11 +176,7 @@ class Engine(ABC):
     def take_numbers(self, count: int) -> int:
         """Take so many consecutive numbers of documents, durably; returns the first one.
 
-        They are larger than those of all documents, and nobody else gets them. What is not used of
-        them leaves a gap.
-
-        Raises:
-            StoreUnavailableError: none were taken, unless it says that this is not known.
+        They are larger than those of all documents, and nobody else gets them.
         """
 
     @abstractmethod

@@ -94,19 +94,15 @@ def open_as_it_is(url: str) -> Store:
 
 
 class ServerAddress(NamedTuple):
-    """The address of a server: `url` for redis-py, `shown` for display, without password."""
+    """The address of a server."""
 
-    url: str
+    url: str  # for redis-py
     prefix: str
-    shown: str
+    shown: str  # without password
 
 
 def folder_of(url: str) -> Path | None:
-    """Return the folder of a store, where its log is, too; None of one that is on a server.
-
-    Raises:
-        ValueError: the URL names no store, or one of which nothing is kept.
-    """
+    """Return the folder of a store, or None of one on a server; a ValueError for another URL."""
     if url == MEMORY:
         raise ValueError(f"store URL {url!r}: nothing of it is kept; this needs one in a folder")
     parts = _split(url)

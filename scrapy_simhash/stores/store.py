@@ -46,13 +46,7 @@ from scrapy_simhash.stores.keyvalues import (
     number_of,
     octets,
 )
-from scrapy_simhash.stores.upkeep import (
-    Check,
-    add_duplicates,
-    list_own,
-    read_table,
-    rebuild,
-)
+from scrapy_simhash.stores.upkeep import Check, add_duplicates, list_own, read_table, rebuild
 from scrapy_simhash.tables.designs import DEFAULT_DESIGN, parse_design
 from scrapy_simhash.tables.probing import Prober
 
@@ -78,9 +72,8 @@ _DOCUMENTS_PER_DELETION = 1_000
 class Header(msgspec.Struct, array_like=True):
     """The settings of a store; headers of all formats begin with the first two fields.
 
-    `rule` is SIMHASH_RULE, on which it depends of what texts its fingerprints are, see
-    `judging.documents.make_document`; `readers` are those of whom there are documents, and perhaps
-    some of whom there were; `shares` what the last crawls counted of each.
+    The rule decides of what texts the fingerprints are. `readers` are those of whom there are
+    documents, and perhaps some of whom there were; `shares` what the last crawls counted of each.
     """
 
     format: int
@@ -345,8 +338,7 @@ class Store(AbstractContextManager["Store"]):
     ) -> list[StoredDocument]:
         """List the wanted documents, without their texts, by their numbers; about 2 KB each.
 
-        Reads every record, and skips damaged ones. `wanted` may be called several times for a
-        document.
+        Reads every record, and skips damaged ones; `wanted` may be called several times for each.
         """
 
         def work(stored: Documents) -> list[StoredDocument]:
@@ -356,10 +348,7 @@ class Store(AbstractContextManager["Store"]):
         return self.read(work)
 
     def stats(self) -> dict[str, Any]:
-        """Count documents, and bytes; reads every record.
-
-        If some records cannot be read, `damaged` counts them.
-        """
+        """Count documents, damaged ones if there are any, and bytes; reads every record."""
 
         def work(stored: Documents) -> dict[str, Any]:
             states, stubs = Counter[str](), 0
@@ -412,9 +401,7 @@ class Store(AbstractContextManager["Store"]):
         return self.read(lambda stored: list_own((each for _, each in stored), stubs=False))
 
     def rebuild(self, tables: str | int | None = None) -> dict[str, int]:
-        """Write the tables anew from the documents.
-
-        So is all else that leads to documents, in a transaction that reads the whole store.
+        """Write tables, and all that leads to documents, anew; one transaction reads all records.
 
         Args:
             tables: another table design; None for the same.

@@ -1,8 +1,7 @@
 """Look after a store: compare all that is in it, and rebuild what leads to documents.
 
-A record says which rows lead to its document (`_list_rows`). `Check` compares these with
-what is there, and `rebuild` writes them anew. Then nothing leads to a damaged record any more: its
-page is new when it comes again.
+A record says which rows lead to its document. `Check` compares these with what is there, and
+`rebuild` writes them anew; to a damaged record nothing leads then, so that its page is new again.
 """
 
 from __future__ import annotations
@@ -54,11 +53,7 @@ _ROWS_PER_SLICE = 65_536
 
 
 class Check:
-    """Compares all that is in a store, in one transaction.
-
-    It keeps all records but for most of their sketches in memory, some 2 kB each, and the rows of
-    one table at a time.
-    """
+    """Compares all that is in a store; keeps all records in memory, some 2 kB each."""
 
     def __init__(self, stored: Documents) -> None:
         self._stored, self._values = stored, stored.values
@@ -72,8 +67,7 @@ class Check:
                 continue
             if keys := keys_of(record):
                 self._keys[number] = choose_keys(keys, dissolved)
-            sketch = record.facts.sketch[:1]
-            record.facts = structs.replace(record.facts, sketch=sketch)
+            record.facts = structs.replace(record.facts, sketch=record.facts.sketch[:1])
             self._records[number] = record
 
     def find_problems(self) -> Iterator[str]:
@@ -148,10 +142,7 @@ class Check:
 
 
 def _list_rows(table: str, number: int, record: Record, seed: int) -> list[tuple[bytes, bytes]]:
-    """List key and member, or value, of the rows of a table by which a document is found.
-
-    Of SITES and of names only those are there that fit in; those of rare triples are not listed.
-    """
+    """List key and member, or value, of the rows that may lead to a document, but rare triples."""
     page = record.facts
     if table == IDENTITIES:
         return [(page.identity, octets(number))]
@@ -185,11 +176,7 @@ def list_own(records: Iterable[Record], *, stubs: bool = True) -> NDArray[np.uin
 
 
 def rebuild(stored: Documents, design: Design) -> dict[str, int]:
-    """Write the tables, and all that leads to documents, anew; reads the whole store.
-
-    Returns:
-        The numbers of `fingerprints` and `tables`; if not 0, of `damaged` records.
-    """
+    """Write the tables, and all that leads to documents, anew, see `Store.rebuild`."""
     values, dissolved = stored.values, _list_dissolved(stored)
     stored.keys.dissolved.clear()
     for table in (TABLES, *_DERIVED):
@@ -197,7 +184,7 @@ def rebuild(stored: Documents, design: Design) -> dict[str, int]:
     # Other processes remember what is dissolved, so that it stays so.
     for key in dissolved:
         values.add(KEYS, key, DISSOLVED)
-    readers, fingerprints, damaged = set[Reader](), set[int](), 0
+    readers, fingerprints, remembered, damaged = set[Reader](), set[int](), set[int](), 0
     for some in cut(stored.scan(), _RECORDS_PER_READ):
         sound = [(number, each) for number, each in some if isinstance(each, Record)]
         damaged += len(some) - len(sound)
@@ -207,7 +194,7 @@ def rebuild(stored: Documents, design: Design) -> dict[str, int]:
                 anew.index(*each)
 
         # A new one each time, or it would remember all keys.
-        keys = KeyTable(values, stored.header.seed, set())
+        keys = KeyTable(values, stored.header.seed, remembered)
         anew = Documents(values, Prober(design), stored.header, keys)
         anew.look_ahead(index)
         index(anew)
