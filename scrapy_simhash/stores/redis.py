@@ -389,9 +389,12 @@ class RedisEngine(Engine):
             self._pause_ends = time.monotonic() + PAUSE_SECONDS
             raise NoAnswerError(text) from error
 
-    def exists(self) -> bool:
+    def _read_header(self) -> bytes | None:
         (self._header,) = self.ask(("HGET", _name(self.prefix, HEADER), HEADER_KEY))
-        return self._header is not None
+        return self._header
+
+    def exists(self) -> bool:
+        return self._read_header() is not None
 
     def open(self) -> None:
         if self.readonly and not self.exists():
@@ -419,9 +422,7 @@ class RedisEngine(Engine):
         )
         for _ in range(_TRIES):
             try:
-                if self._header is None:
-                    self.exists()
-                values = RedisValues(self, self._header)
+                values = RedisValues(self, self._header or self._read_header())
                 result = work(values)
                 if not writing or values.commit():
                     self._header = values.get(HEADER, HEADER_KEY)
