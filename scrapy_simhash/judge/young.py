@@ -237,7 +237,7 @@ class WithYoung:
     def _list_candidates(self, facts: Facts, rule: Rule) -> dict[int, Candidate]:
         """List the young pages that may be like a page, by their keys."""
         young, found = self._young, dict[int, Candidate]()
-        limits = limit_probe(facts, rule)
+        limits = limit_probe(facts, rule.distance, rule.by_words)
         near = young.find_near(facts.fingerprint, limits.bits, limits.most)
         if not (limits.or_nothing and len(near) >= limits.most):
             for bits, each in near:

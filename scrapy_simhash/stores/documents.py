@@ -77,10 +77,10 @@ class Limits(NamedTuple):
     or_nothing: bool = False  # of what more than these are near to, nothing is near
 
 
-def limit_probe(page: Facts, rule: Rule) -> Limits:
+def limit_probe(page: Facts, distance: int, by_words: bool) -> Limits:
     """Choose the limits of a page's probe; where rare triples propose, too, it may give up."""
-    bits = 0 if page.stub else rule.distance
-    if not (rule.by_words and page.sketch):
+    bits = 0 if page.stub else distance
+    if not (by_words and page.sketch):
         return Limits(bits, MOST_CANDIDATES + 1, MOST_IN_PLAIN_BUCKET)
     return Limits(bits, MOST_CALLED + 1, MOST_IN_BUCKET, or_nothing=not page.stub)
 
@@ -355,18 +355,19 @@ class Documents:
 
         They are of its group, or imported. The document of the number `own` is the page's own.
         """
-        facts, plain, groups = page.facts, not rule.by_words, [page.facts.group]
+        facts, by_words, groups = page.facts, rule.by_words, [page.facts.group]
         if EVERYONE in self.header.readers and facts.reader != EVERYONE:
             groups.append(structs.replace(facts, reader=EVERYONE).group)
-        found, complete = self._list_near(facts.fingerprint, groups, limit_probe(facts, rule))
-        if not plain and facts.sketch:
+        limits = limit_probe(facts, rule.distance, by_words)
+        found, complete = self._list_near(facts.fingerprint, groups, limits)
+        if by_words and facts.sketch:
             is_full = len(self.sample(host_of(facts.url))) == SAMPLE
             most = KEYS_OF_A_PAGE if is_full else KEYS_OF_STRANGERS
             propose(found, *self.keys.propose(facts, groups, most, own))
-        candidates = sorted(found.values())[: MOST_CANDIDATES if plain else None]
+        candidates = sorted(found.values())[: None if by_words else MOST_CANDIDATES]
         records = self.get_all([each.number for each in candidates])
         candidates = [each._replace(record=records.get(each.number)) for each in candidates]
-        return candidates, complete or not plain
+        return candidates, complete or by_words
 
     def _list_near(
         self, fingerprint: int, groups: Iterable[str], limits: Limits

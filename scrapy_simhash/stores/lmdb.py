@@ -171,11 +171,9 @@ class LmdbEngine(Engine):
             self._closing = stack.pop_all()
 
     def _lock_folder(self, stack: ExitStack) -> int:
-        """Lock the folder as one of its users, or alone, to make or replace the data file.
-
-        LMDB's own locks do neither: a second maker would see an empty file, and to replace it under
-        a live writer would lose its commits.
-        """
+        """Lock the folder as one of its users, or alone, to make or replace the data file."""
+        # LMDB's own locks do neither: a second maker would see an empty file, and to replace it
+        # under a live writer would lose its commits.
         file, seconds = os.open(self._folder, os.O_RDONLY), 0 if self._alone else _OPENING_SECONDS
         stack.callback(os.close, file)
 
@@ -444,9 +442,6 @@ class LmdbValues(KeyValues):
         self.transaction.drop(self.databases[table], delete=False)
 
 
-# Whether a data file may be opened
-
-
 def _require_local(folder: Path) -> None:
     """Refuse a folder on a network file system; FUSE counts as one, except for `fuseblk`."""
     if os.environ.get(ALLOW_NETWORK) == "1":
@@ -472,10 +467,7 @@ def _make_folder(folder: Path) -> None:
 
 
 def _require_ours(folder: Path) -> None:
-    """Refuse a file that LMDB would overwrite or crash on, or that is no store of this format.
-
-    Verifies all pages of a suspect one.
-    """
+    """Refuse a file that LMDB would crash on, or that is no store; verify a suspect one."""
     data, restore = folder / DATA_FILE, "Restore it from a backup; to start over, move it away"
     if not data.is_file():
         raise StoreUnusableError(f"{data} is not a file; move it away, or name another folder")
@@ -511,10 +503,8 @@ def _require_ours(folder: Path) -> None:
 
 
 def _find_damage(data: Path) -> list[str]:
-    """List the damage in the pages of a file, without LMDB, which damage could abort.
-
-    If others may write to the file, the caller holds a read transaction.
-    """
+    """List the damage in the pages of a file; the caller holds a read transaction."""
+    # Not by LMDB, which damage could abort.
     # If a commit makes the file longer meanwhile, its new pages seem to be missing.
     for _ in range(_MOST_LOOKS):
         size = data.stat().st_size
