@@ -45,7 +45,6 @@ from scrapy_simhash.stores.keyvalues import (
     SITES,
     TABLES,
     TEXTS,
-    KeyValues,
     number_of,
     octets,
 )
@@ -56,7 +55,7 @@ if TYPE_CHECKING:
 
     from scrapy_simhash.judging.documents import Document, Rule
     from scrapy_simhash.pages.facts import Facts, Share
-    from scrapy_simhash.stores.store import Header
+    from scrapy_simhash.stores.keyvalues import Header, KeyValues
     from scrapy_simhash.tables.designs import Design
     from scrapy_simhash.tables.probing import Probe, Prober
 

@@ -31,12 +31,19 @@ from itertools import islice
 from struct import Struct
 from typing import TYPE_CHECKING, ClassVar, TypeVar
 
+import msgspec
+
+from scrapy_simhash.errors import StoreMismatchError
+from scrapy_simhash.pages.facts import Reader, Recipe, Share  # noqa: TC001 - msgspec reads them
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
+# Increased with each change of what is stored, or how.
+FORMAT = 26
 HEADER = "header"
 HEADER_KEY = b"store"
 DOCUMENTS = "documents"
@@ -59,6 +66,57 @@ SETS = {
 # Makes keys of document numbers and fingerprints; not a Python function: a page needs a dozen.
 octets = Struct(">Q").pack
 number_of = partial(int.from_bytes, byteorder="big")
+
+
+class Header(msgspec.Struct, array_like=True):
+    """The settings of a store; headers of all formats begin with the first two fields.
+
+    The rule decides of what texts the fingerprints are. `readers` are those of whom there are
+    documents, and perhaps some of whom there were; `shares` what the last crawls counted of each.
+    """
+
+    format: int
+    version: str
+    recipe: Recipe
+    design: str
+    seed: int
+    rule: str
+    readers: tuple[Reader, ...] = ()
+    shares: tuple[Share, ...] = ()
+
+    def require(
+        self,
+        recipe: Recipe | None,
+        seed: int | None,
+        rule: str | None = None,
+        design: str | None = None,
+    ) -> None:
+        """Raise a StoreMismatchError unless the store was made with these; None stands for any."""
+        if seed not in {None, self.seed}:
+            problem = (
+                "the store was made with another seed, and fingerprints of different seeds cannot "
+                "be compared. Name another store, such as a new one (--store, SIMHASH_STORE)"
+            )
+        elif recipe not in {None, self.recipe}:
+            problem = (
+                f"the store was made with another recipe: {self.recipe}, and {recipe} is wanted. "
+                "Name another SIMHASH_STORE and crawl again"
+            )
+        elif design not in {None, self.design}:
+            problem = (
+                f"the store has table design {self.design}, not {design}. Set SIMHASH_TABLES to "
+                f"'auto' or {self.design!r}, or change the store with `scrapy simhash check "
+                f"--rebuild --tables {design}`, with a SIMHASH_DISTANCE within its reach"
+            )
+        elif rule not in {None, self.rule}:
+            problem = (
+                f"SIMHASH_RULE is {rule!r}, but the store was made with {self.rule!r}, whose "
+                "fingerprints are those of other texts. Set SIMHASH_RULE back, or name another "
+                "SIMHASH_STORE"
+            )
+        else:
+            return
+        raise StoreMismatchError(problem)
 
 
 class KeyValues(ABC):

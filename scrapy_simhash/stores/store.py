@@ -7,13 +7,13 @@ from collections import Counter
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from functools import partial
+from importlib.metadata import PackageNotFoundError, version
 from itertools import chain, count
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 from msgspec import structs
 
-from scrapy_simhash import __version__
 from scrapy_simhash.errors import (
     DamagedError,
     StoreMismatchError,
@@ -31,16 +31,18 @@ from scrapy_simhash.judging.documents import (
 from scrapy_simhash.judging.hosts import Hosts
 from scrapy_simhash.judging.matching import Judge
 from scrapy_simhash.pages.addresses import bound_url
-from scrapy_simhash.pages.facts import Reader, Recipe, Share
+from scrapy_simhash.pages.facts import Recipe
 from scrapy_simhash.simhash import check_fingerprint
 from scrapy_simhash.stores.documents import Documents, pack_row, read_rows, unpack_row, unseal
 from scrapy_simhash.stores.keys import KeyTable
 from scrapy_simhash.stores.keyvalues import (
     DOCUMENTS,
     FINGERPRINTS,
+    FORMAT,
     HEADER,
     HEADER_KEY,
     Engine,
+    Header,
     KeyValues,
     cut,
     number_of,
@@ -61,63 +63,10 @@ if TYPE_CHECKING:
 
 Result = TypeVar("Result")
 
-# Increased with each change of what is stored, or how.
-FORMAT = 26
 # A problem that every check finds is not caused by concurrent writes.
 _CHECKS_BESIDE_OTHERS = 2
 # A deletion of so many locks the store for less than a second at a time.
 _DOCUMENTS_PER_DELETION = 1_000
-
-
-class Header(msgspec.Struct, array_like=True):
-    """The settings of a store; headers of all formats begin with the first two fields.
-
-    The rule decides of what texts the fingerprints are. `readers` are those of whom there are
-    documents, and perhaps some of whom there were; `shares` what the last crawls counted of each.
-    """
-
-    format: int
-    version: str
-    recipe: Recipe
-    design: str
-    seed: int
-    rule: str
-    readers: tuple[Reader, ...] = ()
-    shares: tuple[Share, ...] = ()
-
-    def require(
-        self,
-        recipe: Recipe | None,
-        seed: int | None,
-        rule: str | None = None,
-        design: str | None = None,
-    ) -> None:
-        """Raise a StoreMismatchError unless the store was made with these; None stands for any."""
-        if seed not in {None, self.seed}:
-            problem = (
-                "the store was made with another seed, and fingerprints of different seeds cannot "
-                "be compared. Name another store, such as a new one (--store, SIMHASH_STORE)"
-            )
-        elif recipe not in {None, self.recipe}:
-            problem = (
-                f"the store was made with another recipe: {self.recipe}, and {recipe} is wanted. "
-                "Name another SIMHASH_STORE and crawl again"
-            )
-        elif design not in {None, self.design}:
-            problem = (
-                f"the store has table design {self.design}, not {design}. Set SIMHASH_TABLES to "
-                f"'auto' or {self.design!r}, or change the store with `scrapy simhash check "
-                f"--rebuild --tables {design}`, with a SIMHASH_DISTANCE within its reach"
-            )
-        elif rule not in {None, self.rule}:
-            problem = (
-                f"SIMHASH_RULE is {rule!r}, but the store was made with {self.rule!r}, whose "
-                "fingerprints are those of other texts. Set SIMHASH_RULE back, or name another "
-                "SIMHASH_STORE"
-            )
-        else:
-            return
-        raise StoreMismatchError(problem)
 
 
 class Store(AbstractContextManager["Store"]):
@@ -154,7 +103,7 @@ class Store(AbstractContextManager["Store"]):
                 # A secret: whoever does not know it cannot craft a page with another's fingerprint.
                 drawn = secrets.randbits(64) if seed is None else seed
                 given = recipe or Recipe(), design.name, drawn, rule or "words"
-                made = Header(FORMAT, __version__, *given)
+                made = Header(FORMAT, _find_version(), *given)
                 values.put(HEADER, HEADER_KEY, pack_row(HEADER_KEY, made))
 
         try:
@@ -449,6 +398,13 @@ class Store(AbstractContextManager["Store"]):
         chosen = self.read(lambda stored: add_duplicates(stored, documents))
         parts = cut(chosen, _DOCUMENTS_PER_DELETION)
         return sum(self.write(partial(work, numbers=part), ahead=True) for part in parts)
+
+
+def _find_version() -> str:
+    try:
+        return version("scrapy-simhash")
+    except PackageNotFoundError:
+        return "of an unknown version"
 
 
 def unpack_header(packed: bytes) -> Header:

@@ -20,6 +20,7 @@ from scrapy_simhash.stores.documents import Documents, hash_group, pack_row
 from scrapy_simhash.stores.keyvalues import (
     DOCUMENTS,
     FINGERPRINTS,
+    FORMAT,
     HEADER,
     IDENTITIES,
     SETS,
@@ -31,7 +32,7 @@ from scrapy_simhash.stores.keyvalues import (
     number_of,
     octets,
 )
-from scrapy_simhash.stores.store import FORMAT, Store
+from scrapy_simhash.stores.store import Store
 from scrapy_simhash.tables.designs import parse_design
 from scrapy_simhash.tables.probing import Prober
 from tests.helpers.documents import READER, document

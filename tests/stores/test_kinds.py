@@ -22,9 +22,9 @@ from scrapy_simhash.stores import keyvalues
 from scrapy_simhash.stores.copying import compact
 from scrapy_simhash.stores.documents import Documents
 from scrapy_simhash.stores.keys import KeyTable
-from scrapy_simhash.stores.keyvalues import IDENTITIES, TABLES, Engine, KeyValues
+from scrapy_simhash.stores.keyvalues import FORMAT, IDENTITIES, TABLES, Engine, Header, KeyValues
 from scrapy_simhash.stores.lmdb import MemoryEngine
-from scrapy_simhash.stores.store import FORMAT, Header, Store
+from scrapy_simhash.stores.store import Store
 from scrapy_simhash.stores.upkeep import read_table
 from scrapy_simhash.tables.designs import parse_design
 from scrapy_simhash.tables.probing import Prober
