@@ -219,6 +219,7 @@ class KeyTable:
             for group in groups
             for key, name in name_keys(page, group, self.seed).items()
         }
+        self._forget()
         self._read([*named, *(key for keys in made for key in self._list_first(keys, most))])
         alike: dict[int, int] = {}
         for keys in made:
@@ -231,6 +232,7 @@ class KeyTable:
         Keys that are full are dissolved, and those that had them move on, until all fit. `glance`
         gets the records of these.
         """
+        self._forget()
         under, named = self._under, self._list_named(record)
         self._read([*named, *self._list_first(keys, KEYS_OF_A_PAGE)])
         for key in (each for each in named if len(under[each]) < CALLED):
@@ -271,6 +273,12 @@ class KeyTable:
     def _list_named(self, record: Record) -> list[int]:
         page = record.facts
         return list(map(number_of, name_keys(page, page.group, self.seed)))
+
+    def _forget(self) -> None:
+        """Forget what can be read again, if it is much; what is dissolved now may be given up."""
+        if len(self._under) > _MOST_REMEMBERED:
+            held = (key for key, under in self._under.items() if 0 in under)
+            self._under = {key: {0} for key in held if key not in self.dissolved}
 
     def _add(self, key: int, number: int) -> None:
         self._values.add(KEYS, octets(key), octets(number))

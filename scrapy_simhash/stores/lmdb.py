@@ -431,11 +431,9 @@ class LmdbValues(KeyValues):
         crowded: list[bytes] = []
         if in_bucket is not None:
             cursor = self.transaction.cursor(self.databases[TABLES])
-            there: list[bytes] = []
-            for key in keys:
-                if cursor.set_key(key):
-                    (crowded if cursor.count() > in_bucket else there).append(key)
-            keys = there
+            counts = {key: cursor.count() for key in keys if cursor.set_key(key)}
+            crowded = [key for key, count in counts.items() if count > in_bucket]
+            keys = [key for key, count in counts.items() if count <= in_bucket]
         return self._read_rows(TABLES, keys, ROW_BYTES - len(keys[0])) if keys else b"", crowded
 
     def clear(self, table: str) -> None:
