@@ -1,4 +1,4 @@
-"""What a kind of store implements: tables of rows and of sets, and transactions.
+"""What a kind of store implements: tables of rows and of sets, and transactions; the header.
 
 The rows of all kinds are::
 
@@ -57,12 +57,7 @@ TABLES = "tables"
 VALUES = (HEADER, DOCUMENTS, IDENTITIES, TEXTS)
 # The width of members in bytes. In TABLES, key and member have 9 bytes together
 # (`probing.ROW_BYTES`), so the width follows from any key.
-SETS = {
-    FINGERPRINTS: 16,
-    SITES: 24,
-    KEYS: 8,
-    TABLES: -1,
-}
+SETS = {FINGERPRINTS: 16, SITES: 24, KEYS: 8, TABLES: -1}
 # Makes keys of document numbers and fingerprints; not a Python function: a page needs a dozen.
 octets = Struct(">Q").pack
 number_of = partial(int.from_bytes, byteorder="big")

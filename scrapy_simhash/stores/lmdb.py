@@ -52,8 +52,6 @@ if TYPE_CHECKING:
 Result = TypeVar("Result")
 
 DATA_FILE, LOCK_FILE = "data.mdb", "lock.mdb"
-# Engine 0.9; without this, an environment variable of the user would decide the file's format.
-LIB_VERSION = 0
 ALLOW_NETWORK = "SIMHASH_ALLOW_NETWORK_STORE"
 # The largest store. It takes address space, not memory or disk; some ARM kernels have 2**39.
 _MAP_BYTES = 2**38
@@ -62,7 +60,7 @@ OPTIONS: dict[str, Any] = {
     "max_dbs": 32,
     "max_readers": 512,  # commands and crawls at the same time; the default is 126
     "mode": 0o600,
-    "lib_version": LIB_VERSION,
+    "lib_version": 0,  # or an environment variable of the user would decide the file's format
 }
 # To make a store or to open a small one takes milliseconds.
 _OPENING_SECONDS = 30.0

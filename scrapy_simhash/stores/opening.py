@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from scrapy_simhash.stores.keyvalues import Engine
     from scrapy_simhash.stores.store import Store
 
-DEFAULT_PREFIX = "simhash"
 # The URL of a store in memory, of which nothing is kept.
 MEMORY = "memory:"
 # For each scheme, the scheme that redis-py takes.
@@ -145,7 +144,7 @@ def server_address(url: str) -> ServerAddress:
     shown, scheme = show_url(url), SERVER_SCHEMES[parts.scheme]
     options = dict(parse_qsl(parts.query, keep_blank_values=True))
     unknown = sorted(options.keys() - _OPTIONS)
-    prefix = options.pop("prefix", DEFAULT_PREFIX)
+    prefix = options.pop("prefix", "simhash")
     try:
         port = parts.port
     except ValueError:
