@@ -11,7 +11,7 @@ import pytest
 from tldextract import tldextract
 
 from scrapy_simhash.judge import client
-from scrapy_simhash.stores import header as store_header
+from scrapy_simhash.stores import store as stores_store
 from scrapy_simhash.stores.store import Store
 from tests.helpers import crawling
 from tests.helpers.commanding import Run
@@ -65,7 +65,7 @@ def strace() -> None:
 def store_seed(monkeypatch: pytest.MonkeyPatch) -> int:
     """The seed that stores made in this test get, which is random elsewhere."""
     seed = 0x5EED
-    monkeypatch.setattr(store_header, "secrets", SimpleNamespace(randbits=lambda _: seed))
+    monkeypatch.setattr(stores_store, "secrets", SimpleNamespace(randbits=lambda _: seed))
     return seed
 
 

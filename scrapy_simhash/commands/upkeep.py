@@ -19,8 +19,9 @@ from scrapy_simhash.inspection.explanation import add_suggestions
 from scrapy_simhash.inspection.log import find_crawl, find_log, find_requested
 from scrapy_simhash.judging.documents import State, StoredDocument
 from scrapy_simhash.pages.addresses import is_better_url
-from scrapy_simhash.stores.header import choose_distance
 from scrapy_simhash.stores.opening import folder_of, open_as_it_is, open_store, show_url
+from scrapy_simhash.stores.store import choose_distance
+from scrapy_simhash.stores.upkeep import add_duplicates
 from scrapy_simhash.tables.designs import DEFAULT_DESIGN, parse_design
 
 if TYPE_CHECKING:
@@ -183,7 +184,7 @@ def _prune(config: Config, options: Namespace) -> Iterator[Answer]:
     with open_as_it_is(config.store) if dry_run else _open_to_change(config) as store:
         with show_progress("looking through the documents"):
             chosen = {each.document: each.facts.url for each in store.list_documents(choose)}
-            numbers = store.read(lambda stored: stored.add_duplicates(chosen))
+            numbers = store.read(lambda stored: add_duplicates(stored, chosen))
         unfit = "does not meet all criteria"
         left = _explain_left(store, {*urls}.difference(chosen.values()), unfit)
         if dry_run:

@@ -165,8 +165,8 @@ class CrawlJudge:
             rule=config.rule,
             seed=given.seed,
         )
-        readers, shares = self._store.read(lambda it: (it.readers, it.list_shares()))
-        say(Opened(self._store.seed, readers, shares))
+        header = self._store.read(lambda stored: stored.header)
+        say(Opened(self._store.seed, header.readers, header.shares))
 
     def take(self, message: ToJudge, body: bytes = b"") -> None:
         """Do what a message says; `body` is that of the page that is asked about."""
@@ -631,8 +631,6 @@ class CrawlJudge:
         """Write a group in one transaction; if one breaks it, the others each in their own."""
 
         def work(stored: Documents) -> None:
-            if self._store.engine.shared:
-                stored.read_ahead_of_saves(each.entry[:2] for each in group if each.entry)
             for entry, _, identity, noise in group:
                 if noise is not None:
                     stored.add_noise(*noise)
@@ -642,7 +640,7 @@ class CrawlJudge:
                     stored.save(*entry)
 
         try:
-            self._store.write(work)
+            self._store.write(work, ahead=True)
         except (StoreUnavailableError, StoreUnusableError):
             raise
         except Exception as error:  # noqa: BLE001 - the judge must outlive whatever happens

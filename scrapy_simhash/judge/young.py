@@ -17,7 +17,7 @@ from scrapy_simhash.judging.documents import Candidate, Record, State
 from scrapy_simhash.judging.hosts import SAMPLE, draw_sample
 from scrapy_simhash.pages.addresses import host_of
 from scrapy_simhash.pages.wording import Wording, unpack
-from scrapy_simhash.stores.documents import limit_probe, propose
+from scrapy_simhash.stores.documents import limit_probe, propose, site_key
 from scrapy_simhash.stores.keys import (
     KEYS_OF_A_PAGE,
     KEYS_OF_STRANGERS,
@@ -28,10 +28,9 @@ from scrapy_simhash.stores.keys import (
     describe_member,
     keys_of,
     make_keys,
+    make_member,
     name_keys,
     rank_by_keys,
-    rows_of_site,
-    site_key,
 )
 from scrapy_simhash.stores.keyvalues import SITES, number_of
 
@@ -147,10 +146,7 @@ class Young:
         keys = keys_of(record)
         leads: list[_Lead] = [("identity", record.facts.identity)]
         leads += [("name", each) for each in name_keys(record.facts, record.facts.group, seed)]
-        member = b""
-        if is_new:
-            rows = rows_of_site(key, record, seed)
-            member = next((row[2] for row in rows if row[0] == SITES), b"")
+        member = make_member(key, record, seed) if is_new else b""
         host = host_of(record.facts.url)
         if member:
             leads.append(("host", host))
@@ -241,13 +237,13 @@ class WithYoung:
     def _list_candidates(self, facts: Facts, rule: Rule) -> dict[int, Candidate]:
         """List the young pages that may be like a page, by their keys."""
         young, found = self._young, dict[int, Candidate]()
-        limits = limit_probe(facts, rule)
+        limits = limit_probe(facts, rule.distance, rule.by_words)
         near = young.find_near(facts.fingerprint, limits.bits, limits.most)
         if not (limits.or_nothing and len(near) >= limits.most):
             for bits, each in near:
                 found[each.key] = Candidate(bits, each.key, each.record.facts.fingerprint)
         if rule.by_words:
-            names = name_keys(facts, facts.group, self._stored.seed)
+            names = name_keys(facts, facts.group, self._stored.header.seed)
             called = ((name, young.find("name", key)) for key, name in names.items())
             propose(found, self._list_alike(facts), called)
         return {
@@ -274,7 +270,7 @@ class WithYoung:
         if not young:
             return self._stored.sample(host)
         if host not in self._samples:
-            key = site_key(host, self._stored.seed)
+            key = site_key(host, self._stored.header.seed)
             members = self._stored.values.members(SITES, key, most=SAMPLE)
             drawn = draw_sample(sorted({*members, *young}), describe_member, SAMPLE)
             self._samples[host] = {number_of(each[8:16]): each[16:] for each in drawn}

@@ -1,12 +1,9 @@
-"""Copy LMDB stores row by row: into a backup while crawls write, or in place of the file.
-
-Locks are not copied. A process that is killed in between leaves a folder whose name begins with a
-dot and ends in `.partial`.
-"""
+"""Copy LMDB stores row by row: into a backup while crawls write, or in place of the file."""
 
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
@@ -14,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import lmdb
 
 from scrapy_simhash._files import sync_folder
-from scrapy_simhash.errors import StoreError, StoreUnavailableError, StoreUnusableError
+from scrapy_simhash.errors import StoreError, StoreUnavailableError
 from scrapy_simhash.stores.keyvalues import cut
 from scrapy_simhash.stores.lmdb import (
     DATA_FILE,
@@ -23,9 +20,6 @@ from scrapy_simhash.stores.lmdb import (
     OPTIONS,
     LmdbEngine,
     LmdbValues,
-    explained,
-    lock_folder,
-    peek,
 )
 from scrapy_simhash.stores.opening import open_as_it_is
 
@@ -63,30 +57,27 @@ def compact(folder: Path) -> None:
         StoreUnusableError: there is no store, it cannot be read, or is in use.
         StoreUnavailableError: the disk is full or failed; the store is unchanged.
     """
-    with explained(folder):
-        folder = folder.resolve()
-        data, packed = folder / DATA_FILE, folder / f"{DATA_FILE}.packed"
-        if not data.exists():
-            raise StoreUnusableError(f"there is no store at {folder}; name an existing one")
-        with lock_folder(folder, lambda: True, 0):
-            try:
-                packed.unlink(missing_ok=True)  # that of a process that was killed
-                with peek(folder, lock=False) as (env, transaction):
-                    names = {name: env.open_db(name.encode(), transaction) for name in DATABASES}
-                    _copy_rows(LmdbValues(transaction, names), packed)
-                # LMDB's lock file counts the transactions of the old file. A reader that has it
-                # open would pass it on to the next writer, which would start from an old state.
-                (folder / LOCK_FILE).unlink(missing_ok=True)
-                # An empty one shows that the data file was not copied here.
-                (folder / LOCK_FILE).touch(0o600)
-                packed.rename(data)
-            except (StoreUnavailableError, lmdb.Error, OSError) as error:
-                raise StoreUnavailableError(
-                    f"the store at {folder} could not be packed and is unchanged: {error}"
-                ) from error
-            finally:
-                packed.unlink(missing_ok=True)
-            sync_folder(folder)
+    folder = folder.resolve()
+    data, packed = folder / DATA_FILE, folder / f"{DATA_FILE}.packed"
+    engine = LmdbEngine(folder, readonly=True, alone=True)
+    engine.open()
+    try:
+        packed.unlink(missing_ok=True)  # that of a process that was killed
+        engine.run(lambda values: _copy_rows(values, packed), writing=False)
+        # LMDB's lock file counts the transactions of the old file. A reader that has it open would
+        # pass it on to the next writer, which would start from an old state.
+        (folder / LOCK_FILE).unlink(missing_ok=True)
+        (folder / LOCK_FILE).touch(0o600)  # shows that the data file was not copied here
+        packed.rename(data)
+        sync_folder(folder)
+    except (StoreUnavailableError, OSError) as error:
+        raise StoreUnavailableError(
+            f"the store at {folder} could not be packed and is unchanged: {error}"
+        ) from error
+    finally:
+        with suppress(OSError):
+            packed.unlink(missing_ok=True)
+        engine.close()
 
 
 def back_up(store: Store, folder: Path, *, check: bool = True) -> dict[str, Any]:
@@ -116,6 +107,7 @@ def back_up(store: Store, folder: Path, *, check: bool = True) -> dict[str, Any]
             "writes them, and appendonly keeps later writes. `scrapy simhash export` writes the "
             "fingerprints to a file"
         )
+    # A process that is killed leaves a folder whose name begins with a dot and ends in `.partial`.
     source, target = Path(engine.url).resolve(), folder.parent.resolve() / folder.name
     if os.path.lexists(target):
         raise FileExistsError(f"{target} exists already; name a new folder")

@@ -11,9 +11,8 @@ Rows are packed so::
 
 from __future__ import annotations
 
-from collections import defaultdict
 from contextlib import suppress
-from functools import partial
+from dataclasses import dataclass, field
 from struct import error as StructError  # noqa: N812
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
@@ -22,57 +21,48 @@ import xxhash
 from msgspec import structs
 
 from scrapy_simhash.errors import DamagedError, StoreError
-from scrapy_simhash.judging.documents import Candidate, Match, Record, State, add_crawls
+from scrapy_simhash.judging.documents import Candidate, Record, State, add_crawls
 from scrapy_simhash.judging.hosts import SAMPLE, draw_sample
 from scrapy_simhash.judging.matching import MOST_CALLED
 from scrapy_simhash.judging.noise import Measured, join
-from scrapy_simhash.pages.addresses import bound_url, host_of
-from scrapy_simhash.pages.facts import EVERYONE, LEAST_OF_SHARE, Reader, Share
+from scrapy_simhash.pages.addresses import host_of
+from scrapy_simhash.pages.facts import EVERYONE, LEAST_OF_SHARE
 from scrapy_simhash.pages.wording import Wording, unpack
 from scrapy_simhash.stores.keys import (
     KEYS_OF_A_PAGE,
     KEYS_OF_STRANGERS,
     KeyTable,
     describe_member,
-    fingerprint_row,
-    hash_group,
     keys_of,
-    make_keys,
-    name_keys,
-    rows_of_site,
-    site_key,
+    make_member,
 )
 from scrapy_simhash.stores.keyvalues import (
     DOCUMENTS,
     FINGERPRINTS,
     HEADER,
+    HEADER_KEY,
     IDENTITIES,
-    KEYS,
     SITES,
     TABLES,
     TEXTS,
-    KeyValues,
     number_of,
     octets,
 )
 from scrapy_simhash.tables.probing import MOST_IN_BUCKET, MOST_IN_PLAIN_BUCKET
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
     from scrapy_simhash.judging.documents import Document, Rule
-    from scrapy_simhash.pages.facts import Facts
-    from scrapy_simhash.stores.keys import Keys
+    from scrapy_simhash.pages.facts import Facts, Share
+    from scrapy_simhash.stores.keyvalues import Header, KeyValues
     from scrapy_simhash.tables.designs import Design
     from scrapy_simhash.tables.probing import Probe, Prober
 
 
-# The most documents under a name: one more than are read, so that a full one is known.
-CALLED = MOST_CALLED + 1
 # Of plain simhash: no page may cost more than this many records, however many are near to it.
 MOST_CANDIDATES = 512
-# Keys in HEADER: of the readers; of the shares; and of the noise of hosts, with a digest behind.
-READERS_KEY, SHARES_KEY = b"readers", b"shares"
+# In HEADER, before the digest of a host.
 NOISE = b"noise"
 _CHECKSUM_BYTES = 8
 
@@ -86,10 +76,10 @@ class Limits(NamedTuple):
     or_nothing: bool = False  # of what more than these are near to, nothing is near
 
 
-def limit_probe(page: Facts, rule: Rule) -> Limits:
+def limit_probe(page: Facts, distance: int, by_words: bool) -> Limits:
     """Choose the limits of a page's probe; where rare triples propose, too, it may give up."""
-    bits = 0 if page.stub else rule.distance
-    if not (rule.by_words and page.sketch):
+    bits = 0 if page.stub else distance
+    if not (by_words and page.sketch):
         return Limits(bits, MOST_CANDIDATES + 1, MOST_IN_PLAIN_BUCKET)
     return Limits(bits, MOST_CALLED + 1, MOST_IN_BUCKET, or_nothing=not page.stub)
 
@@ -108,21 +98,16 @@ def propose(
             found[number] = candidate._replace(name=candidate.name or name)
 
 
+@dataclass(eq=False)
 class Documents:
-    """The documents, the tables and the rows beside them in one transaction.
+    """The documents, the tables and the rows beside them in one transaction."""
 
-    `dissolved` is what `KeyTable` remembers.
-    """
-
-    def __init__(self, values: KeyValues, prober: Prober, seed: int, dissolved: set[int]) -> None:
-        self.values = values
-        self.seed = seed
-        self._prober = prober
-        # By host, until this transaction changes one: all candidates of a page ask for them.
-        self._samples: dict[str, dict[int, bytes]] = {}
-        self._readers: tuple[Reader, ...] | None = None
-        # Not of this object: the two would be garbage that only the collector finds.
-        self.keys = KeyTable(values, dissolved, partial(_get_keys, values))
+    values: KeyValues
+    _prober: Prober
+    header: Header
+    keys: KeyTable
+    # By host, until this transaction changes one: all candidates of a page ask for them.
+    _samples: dict[str, dict[int, bytes]] = field(default_factory=dict)
 
     @property
     def design(self) -> Design:
@@ -131,35 +116,17 @@ class Documents:
 
     def get(self, number: int) -> Record | None:
         """Get a record, or None."""
-        key = octets(number)
-        packed = self.values.get(DOCUMENTS, key)
-        return None if packed is None else unpack_row(Record, key, packed)
+        return self.get_all([number]).get(number)
 
-    def get_all(self, numbers: Iterable[int]) -> dict[int, Record]:
-        """Get records in one round trip; leaves out missing ones."""
-        return {
-            number_of(key): unpack_row(Record, key, packed)
-            for key, packed in _read_records(self.values, numbers)
-            if packed is not None
-        }
+    def get_all(self, numbers: Iterable[int], *, strict: bool = True) -> dict[int, Record]:
+        """Get records in one round trip; leaves out missing and, unless strict, damaged ones."""
+        keys = list(map(octets, numbers))
+        rows = zip(keys, self.values.get_all(DOCUMENTS, keys), strict=True)
+        return {number_of(key): each for key, each in read_rows(Record, rows, strict=strict)}
 
     def glance(self, numbers: Iterable[int]) -> dict[int, Record]:
         """Get records in one round trip; leaves out missing and damaged ones."""
-        rows = read_rows(Record, _read_records(self.values, numbers))
-        return {number_of(key): record for key, record in rows}
-
-    @property
-    def readers(self) -> tuple[Reader, ...]:
-        """The readers of whom there are documents, and perhaps some of whom there were."""
-        if self._readers is None:
-            packed = self.values.get(HEADER, READERS_KEY)
-            try:
-                row = packed and unpack_row(Readers, READERS_KEY, packed)
-            except DamagedError as error:
-                cure = "mend it with `scrapy simhash check --rebuild`"
-                raise StoreError(f"{error.what}; {cure}") from error
-            self._readers = row.readers if row else ()
-        return self._readers
+        return self.get_all(numbers, strict=False)
 
     def put(self, number: int, record: Record, wording: bytes | None = None) -> None:
         """Write a record and its packed wording in place of those that are there.
@@ -204,26 +171,21 @@ class Documents:
         self.put(number, record, wording)
         if moves:
             self.index(number, record)
-        if record.facts.reader not in self.readers:
-            self.put_readers((*self.readers, record.facts.reader))
+        if (reader := record.facts.reader) not in (known := self.header.readers):
+            self.put_header(readers=tuple(sorted({*known, reader})))
         return number
 
-    def put_readers(self, readers: Iterable[Reader]) -> None:
-        """Write the readers of whom there are documents."""
-        self._readers = tuple(sorted(readers))
-        self.values.put(HEADER, READERS_KEY, pack_row(READERS_KEY, Readers(self._readers)))
-
-    def list_shares(self) -> tuple[Share, ...]:
-        """List what the last crawls counted; none if the row is missing or damaged."""
-        found = read_rows(Shares, [(SHARES_KEY, self.values.get(HEADER, SHARES_KEY))])
-        return next((row.shares for _, row in found), ())
+    def put_header(self, **changes: object) -> None:
+        """Write some fields of the header."""
+        self.header = structs.replace(self.header, **changes)
+        self.values.put(HEADER, HEADER_KEY, pack_row(HEADER_KEY, self.header))
 
     def add_shares(self, counted: Iterable[Share]) -> None:
         """Add what a crawl counted; its numbers take the place of an earlier crawl's.
 
         Not those of a trial of some pages: nobody would be warned in the crawl after it.
         """
-        shares = {share.reader: share for share in self.list_shares()}
+        shares = {share.reader: share for share in self.header.shares}
         for share in counted:
             before = shares.get(share.reader)
             if before is not None and before.crawl == share.crawl:  # another judge's, or resumed
@@ -232,8 +194,7 @@ class Documents:
             elif before is not None and share.judged < LEAST_OF_SHARE <= before.judged:
                 continue
             shares[share.reader] = share
-        row = Shares(tuple(shares.values()))
-        self.values.put(HEADER, SHARES_KEY, pack_row(SHARES_KEY, row))
+        self.put_header(shares=tuple(shares.values()))
 
     def forget(self, identity: bytes) -> None:
         """Delete the document of an identity, if there is one; its near-duplicates stay."""
@@ -272,128 +233,65 @@ class Documents:
         record = self.get(number) if number else None
         return (number, record) if record and record.facts.identity == identity else None
 
-    def find_at(self, urls: Collection[str]) -> dict[str, dict[int, Record]]:
-        """Find the documents with these URLs; leaves out damaged ones.
-
-        It reads every row of documents, some 2 kB each: 2 s for a million on a quiet core.
-        """
-        bounded = {bound_url(url, self.seed): url for url in urls}
-        sought = [url.encode(errors="surrogatepass") for url in bounded]
-        found: dict[str, dict[int, Record]] = {url: {} for url in urls}
-        rows = self.values.scan(DOCUMENTS)
-        near = ((key, row) for key, row in rows if any(url in row for url in sought))
-        for key, record in read_rows(Record, near):
-            if url := bounded.get(record.facts.url):
-                found[url][number_of(key)] = record
-        return found
-
     def index(self, number: int, record: Record) -> None:
         """Make a document findable, in the tables unless it is a near-duplicate."""
-        self.values.put(IDENTITIES, record.facts.identity, octets(number))
+        values, page = self.values, record.facts
+        values.put(IDENTITIES, page.identity, octets(number))
         if record.state == State.DUPLICATE:
             return
-        values, (key, member) = self.values, fingerprint_row(number, record)
-        rows = self._prober.split(record.facts.fingerprint)
-        # As they are at one moment: another writer may be about to add both.
-        values.fetch([(FINGERPRINTS, key), (TABLES, rows[0][0])])
+        key, member = fingerprint_row(number, record)
         if not values.members(FINGERPRINTS, key, most=1):
-            for table_row in rows:
-                values.add(TABLES, *table_row)
+            for row in self._prober.split(page.fingerprint):
+                values.add(TABLES, *row)
         values.add(FINGERPRINTS, key, member)
         if keys := keys_of(record):
-            self.keys.enter(number, keys)
-        self._enter_site(number, record)
+            self.keys.enter(number, record, keys, self.glance)
+        if member := make_member(number, record, self.header.seed):
+            site = site_key(host_of(page.url), self.header.seed)
+            there = values.members(SITES, site)
+            kept = draw_sample(sorted({*there, member}), describe_member, SAMPLE)
+            if member in kept and member not in there:
+                values.add(SITES, site, member)
+                self._samples.clear()
+            for beyond in set(there).difference(kept):
+                values.discard(SITES, site, beyond)
 
     def _unindex(self, number: int, record: Record) -> None:
         """Undo `index`; a fingerprint leaves the tables with its last document."""
         if record.state == State.DUPLICATE:
             return
+        values, page = self.values, record.facts
         if keys := keys_of(record):
-            self.keys.remove(number, keys)
-        self._samples.clear()
-        for site_row in rows_of_site(number, record, self.seed):
-            self.values.discard(*site_row)
-        values, (key, row) = self.values, fingerprint_row(number, record)
-        values.discard(FINGERPRINTS, key, row)
+            self.keys.remove(number, record, keys)
+        if member := make_member(number, record, self.header.seed):
+            self._samples.clear()
+            values.discard(SITES, site_key(host_of(page.url), self.header.seed), member)
+        key, member = fingerprint_row(number, record)
+        values.discard(FINGERPRINTS, key, member)
         if not values.members(FINGERPRINTS, key, most=1):
-            for table_row in self._prober.split(record.facts.fingerprint):
-                values.discard(TABLES, *table_row)
-
-    def _enter_site(self, number: int, record: Record) -> None:
-        """Enter a document in the sample of its host and under its names, while there is room.
-
-        A sample is drawn, see `judging.hosts`; a name has those that came first.
-        """
-        for table, key, member in rows_of_site(number, record, self.seed):
-            there = self.values.members(table, key)
-            if table == KEYS and len(there) >= CALLED:
-                continue
-            kept = sorted({*there, member})
-            if table == SITES:
-                kept = draw_sample(kept, describe_member, SAMPLE)
-            if member in kept and member not in there:
-                self.values.add(table, key, member)
-                self._samples.clear()
-            for beyond in set(there).difference(kept):
-                self.values.discard(table, key, beyond)
-
-    def list_groups(self, page: Facts) -> list[str]:
-        """List the groups that a page is compared with: its own and, if there are any, imports."""
-        if page.reader == EVERYONE or EVERYONE not in self.readers:
-            return [page.group]
-        return [page.group, structs.replace(page, reader=EVERYONE).group]
-
-    def list_alike(self, page: Facts, groups: Iterable[str], own: int = 0) -> dict[int, int]:
-        """List the documents with rare triples of a page, each with their number; most come first.
-
-        At most 8 of each group. The document of the number `own` is left out.
-        """
-        if not page.sketch:
-            return {}
-        is_full = len(self.sample(host_of(page.url))) == SAMPLE
-        found: dict[int, int] = {}
-        for group in groups:
-            most = KEYS_OF_A_PAGE if is_full else KEYS_OF_STRANGERS
-            found |= self.keys.list_alike(make_keys(page.sketch, group), most, own)
-        return found
-
-    def list_called(self, page: Facts, groups: Iterable[str]) -> list[tuple[str, list[int]]]:
-        """List the parts of a page's names, each with the documents that have it, too.
-
-        These are of the page's host and group, or imported, no near-duplicates and no files, and
-        have sketches; 9 at most.
-        """
-        names: dict[bytes, str] = {}
-        for group in groups:
-            names |= name_keys(page, group, self.seed)
-        found = self.values.read_sets(KEYS, list(names))
-        return [
-            (name, list(map(number_of, members)))
-            for name, members in zip(names.values(), found, strict=True)
-        ]
+            for row in self._prober.split(page.fingerprint):
+                values.discard(TABLES, *row)
 
     def find_noise(self, host: str) -> Measured:
         """Find what earlier crawls saw to change on a host; nothing if that is damaged."""
-        key = NOISE + site_key(host, self.seed)
+        key = NOISE + site_key(host, self.header.seed)
         rows = [(key, self.values.get(HEADER, key))]
         return next((measured for _, measured in read_rows(Measured, rows)), Measured())
 
     def add_noise(self, host: str, measured: Measured) -> None:
         """Add what a crawl saw to change on a host."""
-        key = NOISE + site_key(host, self.seed)
+        key = NOISE + site_key(host, self.header.seed)
         self.values.put(HEADER, key, pack_row(key, join(self.find_noise(host), measured)))
 
     def sample(self, host: str) -> dict[int, bytes]:
-        """List the sample of a host, see `pages.addresses.host_of`: up to 16 documents by number.
+        """List the sample of a host: up to 16 documents by number, the least suspect ones.
 
-        Each has a digest of what it tells of its site, which changes with that. They are no
-        near-duplicates and no stubs, have sketches, and are the least suspect ones; their order
-        depends on nothing that a site can choose. A gap that a deletion left is filled by later
-        documents.
+        Each has a digest of what it tells of its site, which changes with that. Their order depends
+        on nothing that a site can choose. A gap that a deletion left is filled by later documents.
         """
         sample = self._samples.get(host)
         if sample is None:
-            found = self.values.members(SITES, site_key(host, self.seed), most=SAMPLE)
+            found = self.values.members(SITES, site_key(host, self.header.seed), most=SAMPLE)
             sample = {number_of(member[8:16]): member[16:] for member in found}
             self._samples[host] = sample
         return sample
@@ -414,17 +312,6 @@ class Documents:
         except (ValueError, StructError) as error:
             raise StoreError(f"the tables are damaged: {error}; rebuild them") from error
 
-    def numbers(
-        self, fingerprint: int, group: str | None = None, most: int | None = None
-    ) -> list[int]:
-        """List the documents that have exactly this fingerprint, oldest first within a group.
-
-        `group` and `most` limit them, unless None.
-        """
-        prefix = b"" if group is None else hash_group(group)
-        found = self.values.members(FINGERPRINTS, octets(fingerprint), prefix, most)
-        return [number_of(row[8:]) for row in found]
-
     def get_wordings(self, numbers: Collection[int]) -> dict[int, Wording]:
         """Get what a reader sees of documents; leaves out missing and damaged ones."""
         keys = list(map(octets, numbers))
@@ -435,106 +322,65 @@ class Documents:
                     found[number_of(key)] = unpack_wording(key, packed)
         return found
 
-    def add_duplicates(self, numbers: Iterable[int]) -> list[int]:
-        """Add to documents their near-duplicates, and theirs in turn; leaves out what is missing.
-
-        It reads every record.
-        """
-        # Without its original, the drop of a near-duplicate cannot be explained.
-        there: set[int] = set()
-        duplicates: defaultdict[int, list[int]] = defaultdict(list)
-        for number, record in self.scan():
-            there.add(number)
-            if isinstance(record, Record) and record.original:
-                duplicates[record.original].append(number)
-        chosen: set[int] = set()
-        waiting = list(numbers)
-        while waiting:
-            number = waiting.pop()
-            if number in there and number not in chosen:
-                chosen.add(number)
-                waiting += duplicates[number]
-        return sorted(chosen)
-
     def read_ahead(self, page: Document, rule: Rule) -> None:
         """Read what judging a page will need, in as few round trips as it can be known in."""
 
-        def look() -> None:
-            self._forget_looks()
-            self.find_own(page)
-            found, _ = self.gather(page, rule)
+        def look(stored: Documents) -> None:
+            stored.find_own(page)
+            found, _ = stored.gather(page, rule)
             for host in {host_of(each.record.facts.url) for each in found if each.record} - {""}:
-                self.sample(host)
+                stored.sample(host)
 
-        self.values.look_ahead(look)
-        self._forget_looks()
+        self.look_ahead(look)
 
-    def _forget_looks(self) -> None:
-        """Forget what was remembered while somebody looked ahead, and may have missed rows."""
-        self._samples.clear()
-        self._readers = None
+    def look_ahead(self, look: Callable[[Documents], object]) -> None:
+        """Read ahead what a function needs, see `KeyValues.look_ahead`."""
+        seed, dissolved = self.header.seed, self.keys.dissolved
 
-    def read_ahead_of_saves(self, records: Iterable[tuple[int, Record]]) -> None:
-        """Read what `save` will need of these, in as few round trips as it can be known in."""
-        saved = list(records)
+        def work(values: KeyValues) -> None:
+            look(Documents(values, self._prober, self.header, KeyTable(values, seed, dissolved)))
 
-        def look() -> None:
-            self._forget_looks()
-            self.values.fetch([(HEADER, READERS_KEY)])
-            self.values.fetch((DOCUMENTS, octets(number)) for number, _ in saved)
-            for _, record in saved:
-                _, before = self.find(record.facts.identity) or (0, None)
-                for each in filter(None, (record, before)):
-                    self.values.fetch(self.list_ahead(each))
-
-        self.values.look_ahead(look)
-
-    def list_ahead(self, record: Record) -> list[tuple[str, bytes]]:
-        """List the rows that it takes to make a document findable, or not."""
-        if record.state == State.DUPLICATE:
-            return []
-        rows = [(table, key) for table, key, _ in rows_of_site(0, record, self.seed)]
-        if keys := keys_of(record):
-            rows += self.keys.list_ahead(keys)
-        fingerprint = record.facts.fingerprint
-        rows.append((FINGERPRINTS, octets(fingerprint)))
-        rows.append((TABLES, self._prober.split(fingerprint)[0][0]))
-        return rows
+        self.values.look_ahead(work)
 
     def find_own(self, page: Document) -> list[tuple[int, Record]]:
         """Find a page's own record, and what an import has of it; its own one comes first."""
         identities = [page.facts.identity]
-        if page.imported and EVERYONE in self.readers:
+        if page.imported and EVERYONE in self.header.readers:
             identities.append(page.imported)
         return [found for each in identities if (found := self.find(each))]
 
     def gather(self, page: Document, rule: Rule, own: int = 0) -> tuple[list[Candidate], bool]:
         """Find the documents that may be like a page: near, with rare triples of it, or a name.
 
-        The document of the number `own` is the page's own.
+        They are of its group, or imported. The document of the number `own` is the page's own.
         """
-        facts, plain, groups = page.facts, not rule.by_words, self.list_groups(page.facts)
-        limits = limit_probe(facts, rule)
-        probe = self.near(facts.fingerprint, *limits)
-        alike = {} if plain else self.list_alike(facts, groups, own)
-        called = [] if plain else self.list_called(facts, groups)
-        found, complete = self._list_near(probe, groups, limits)
-        propose(found, alike, called)
-        candidates = sorted(found.values())[: MOST_CANDIDATES if plain else None]
+        facts, by_words, groups = page.facts, rule.by_words, [page.facts.group]
+        if EVERYONE in self.header.readers and facts.reader != EVERYONE:
+            groups.append(structs.replace(facts, reader=EVERYONE).group)
+        limits = limit_probe(facts, rule.distance, by_words)
+        found, complete = self._list_near(facts.fingerprint, groups, limits)
+        if by_words and facts.sketch:
+            is_full = len(self.sample(host_of(facts.url))) == SAMPLE
+            most = KEYS_OF_A_PAGE if is_full else KEYS_OF_STRANGERS
+            propose(found, *self.keys.propose(facts, groups, most, own))
+        candidates = sorted(found.values())[: None if by_words else MOST_CANDIDATES]
         records = self.get_all([each.number for each in candidates])
         candidates = [each._replace(record=records.get(each.number)) for each in candidates]
-        return candidates, complete or not plain
+        return candidates, complete or by_words
 
     def _list_near(
-        self, probe: Probe, groups: Iterable[str], limits: Limits
+        self, fingerprint: int, groups: Iterable[str], limits: Limits
     ) -> tuple[dict[int, Candidate], bool]:
         """List the documents within the distance, and whether these are all."""
+        probe = self.near(fingerprint, *limits)
         # There may be more fingerprints than are used, those of other groups included.
         complete = len(probe.near) < limits.most and probe.complete
         found: dict[int, Candidate] = {}
+        prefixes = [hash_group(group) for group in groups if probe.near]
         for bits, near in probe.near:
-            for group in groups:
-                for number in self.numbers(near, group, limits.most):
+            for prefix in prefixes:
+                members = self.values.members(FINGERPRINTS, octets(near), prefix, limits.most)
+                for number in (number_of(member[8:]) for member in members):
                     candidate = Candidate(bits, number, near)
                     found[number] = min(candidate, found.get(number, candidate))
             if len(found) >= limits.most:
@@ -542,31 +388,20 @@ class Documents:
                 break
         return {} if limits.or_nothing and not complete else found, complete
 
-    def find_matches(self, fingerprint: int, distance: int) -> list[Match]:
-        """List the documents within a distance, nearest first."""
-        near = self.near(fingerprint, distance).near
-        self.values.fetch((FINGERPRINTS, octets(found)) for _, found in near)
-        matches = [(bits, found, number) for bits, found in near for number in self.numbers(found)]
-        records = self.get_all(number for *_, number in matches)
-        return [
-            Match(number, found, bits, records[number].facts.url)
-            for bits, found, number in matches
-            if number in records
-        ]
+
+def site_key(host: str, seed: int) -> bytes:
+    """Make the key of the sample of a host; `seed` is the store's."""
+    return xxhash.xxh3_64_digest(host.encode(errors="surrogatepass"), seed)
 
 
-def _read_records(
-    values: KeyValues, numbers: Iterable[int]
-) -> Iterator[tuple[bytes, bytes | None]]:
-    keys = list(map(octets, numbers))
-    return zip(keys, values.get_all(DOCUMENTS, keys), strict=True)
+def hash_group(group: str) -> bytes:
+    """Hash a group to the 8 bytes that begin a row of a fingerprint."""
+    return xxhash.xxh3_64_digest(group.encode(errors="surrogatepass"))
 
 
-def _get_keys(values: KeyValues, numbers: Iterable[int]) -> dict[int, Keys]:
-    """Make the keys of documents that have some, and are not damaged."""
-    rows = read_rows(Record, _read_records(values, numbers))
-    made = ((number_of(key), keys_of(record)) for key, record in rows)
-    return {number: keys for number, keys in made if keys}
+def fingerprint_row(number: int, record: Record) -> tuple[bytes, bytes]:
+    """Make key and member of a document under its fingerprint."""
+    return octets(record.facts.fingerprint), hash_group(record.facts.group) + octets(number)
 
 
 def unpack_wording(key: bytes, packed: bytes) -> Wording:
@@ -581,18 +416,6 @@ def _placed(record: Record) -> tuple[object, ...]:
         *(page.fingerprint, page.url, page.title, page.heading, page.sketch, page.group),
         *(page.text_digest, page.suspicion, page.stub, record.state == State.DUPLICATE),
     )
-
-
-class Readers(msgspec.Struct, array_like=True, forbid_unknown_fields=True):
-    """The readers of whom a store has documents, and perhaps some of whom it had."""
-
-    readers: tuple[Reader, ...]
-
-
-class Shares(msgspec.Struct, array_like=True, forbid_unknown_fields=True):
-    """Those of all readers."""
-
-    shares: tuple[Share, ...]
 
 
 AnyRow = TypeVar("AnyRow", bound=msgspec.Struct)
@@ -627,10 +450,15 @@ def unpack_row(kind: type[AnyRow], key: bytes, packed: bytes) -> AnyRow:
 
 
 def read_rows(
-    kind: type[AnyRow], rows: Iterable[tuple[bytes, bytes | None]]
+    kind: type[AnyRow], rows: Iterable[tuple[bytes, bytes | None]], *, strict: bool = False
 ) -> Iterator[tuple[bytes, AnyRow]]:
-    """Read rows, with their keys; those that are missing or damaged are left out."""
+    """Read rows, with their keys; leaves out those that are missing or, unless strict, damaged."""
     for key, packed in rows:
         if packed is not None:
-            with suppress(DamagedError):  # `check` lists it
-                yield key, unpack_row(kind, key, packed)
+            try:
+                row = unpack_row(kind, key, packed)
+            except DamagedError:  # `check` lists it
+                if strict:
+                    raise
+            else:
+                yield key, row

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
+from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
@@ -26,9 +27,10 @@ import regex
 import xxhash
 
 from scrapy_simhash.judging.documents import State
+from scrapy_simhash.judging.matching import MOST_CALLED
 from scrapy_simhash.pages.addresses import form_of, host_of
 from scrapy_simhash.pages.features import normalise, read_shingles, tokenise
-from scrapy_simhash.stores.keyvalues import FINGERPRINTS, IDENTITIES, KEYS, SITES, number_of, octets
+from scrapy_simhash.stores.keyvalues import KEYS, number_of, octets
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Container, Iterable, Iterator
@@ -37,10 +39,11 @@ if TYPE_CHECKING:
     from scrapy_simhash.pages.facts import Facts
     from scrapy_simhash.stores.keyvalues import KeyValues
 
+    Glance: TypeAlias = Callable[[Iterable[int]], dict[int, Record]]
 
-_Members: TypeAlias = dict[int, set[int]]  # of keys; {0} of those dissolved
-_Row: TypeAlias = tuple[str, bytes, bytes]  # table, key and member of a set
 
+# The most documents under a name: one more than are read, so that a full one is known.
+CALLED = MOST_CALLED + 1
 # With 8 keys a page a quarter of edits of 30 % are missed on sites of records, with 16 a tenth;
 # with 64 documents a key hardly less, for twice the work.
 KEYS_OF_A_PAGE = 16
@@ -90,15 +93,10 @@ def _key_part(text: str) -> frozenset[str]:
 
 
 class Keys(NamedTuple):
-    """The keys of a document, 1 to 2**64 - 1.
+    """The keys of a document, 1 to 2**64 - 1."""
 
-    Attributes:
-        whole: of the whole sketch.
-        triples: of its triples, in the order in which documents take them.
-    """
-
-    whole: int
-    triples: list[int]
+    whole: int  # of the whole sketch
+    triples: list[int]  # in the order in which documents take them
 
 
 # A page is looked for under its keys, and then entered there.
@@ -112,14 +110,10 @@ def make_keys(sketch: bytes, group: str) -> Keys:
 
 
 def rank_by_keys(found: Iterable[Collection[int]]) -> dict[int, int]:
-    """Choose at most 8 of the documents that keys lead to, with the numbers of these keys.
+    """Choose at most 8 of the documents that each key leads to, with how many keys each has.
 
-    Args:
-        found: the numbers of the documents of each key.
-
-    Returns:
-        Those with two keys, or with one that nobody else has; those with most and rarest keys
-        first, of equals the newest.
+    These have two, or one that nobody else has; those with most and rarest keys come first, of
+    equals the newest.
     """
     scores: defaultdict[int, float] = defaultdict(float)
     counts: defaultdict[int, int] = defaultdict(int)
@@ -149,32 +143,8 @@ def choose_keys(keys: Keys, dissolved: Container[int]) -> list[int]:
     return triples if keys.whole in dissolved else [keys.whole, *triples]
 
 
-def fingerprint_row(number: int, record: Record) -> tuple[bytes, bytes]:
-    """Make key and member of a document under its fingerprint."""
-    return octets(record.facts.fingerprint), hash_group(record.facts.group) + octets(number)
-
-
-def rows_of(table: str, number: int, record: Record, seed: int) -> list[tuple[bytes, bytes]]:
-    """List key and member, or value, of the rows of a table by which a document is found.
-
-    Of SITES and of names only those are there that fit in; those of rare triples are not listed.
-    """
-    if table == IDENTITIES:
-        return [(record.facts.identity, octets(number))]
-    if record.state == State.DUPLICATE:
-        return []
-    if table == FINGERPRINTS:
-        return [fingerprint_row(number, record)]
-    return [row[1:] for row in rows_of_site(number, record, seed) if row[0] == table]
-
-
-def site_key(host: str, seed: int) -> bytes:
-    """Make the key of the sample of a host; `seed` is the store's."""
-    return xxhash.xxh3_64_digest(host.encode(errors="surrogatepass"), seed)
-
-
 def name_keys(page: Facts, group: str, seed: int) -> dict[bytes, str]:
-    """Make the keys of the parts of a page's names, on its host and in a group; none of most.
+    """Make the keys of the parts of a page's names, on its host and in a group.
 
     Without a host or a sketch, which no file has, a page is not found by its names.
     """
@@ -192,24 +162,21 @@ def _name_keys(host: str, group: str, title: str, heading: str, seed: int) -> di
     }
 
 
-def rows_of_site(number: int, record: Record, seed: int) -> list[_Row]:
-    """List table, key and member of the rows by which a document's site is known.
+def make_member(number: int, record: Record, seed: int) -> bytes:
+    """Make the member of the sample of its host that a document is; b"" if it is none.
 
     Near-duplicates and stubs say nothing of a site, and without a sketch nothing can be compared.
     The seed of a store is secret, so nobody can choose the pages of a sample.
     """
     page = record.facts
-    if not page.sketch or record.state == State.DUPLICATE or not (host := host_of(page.url)):
-        return []
-    rows = [(KEYS, key, octets(number)) for key in name_keys(page, page.group, seed)]
-    if not page.stub:
-        member = xxhash.xxh3_64_digest(page.identity, seed) + octets(number)
-        # In place of the sketch: without these, it changes by a few bins only.
-        told = ascii((page.title, page.heading, page.text_digest, page.fingerprint))
-        member += xxhash.xxh32_digest(told.encode()) + bytes((page.suspicion,))
-        member += xxhash.xxh32_digest(form_of(page.url).encode(errors="surrogatepass"))[:3]
-        rows.append((SITES, site_key(host, seed), member))
-    return rows
+    if page.stub or not page.sketch or record.state == State.DUPLICATE or not host_of(page.url):
+        return b""
+    # In place of the sketch: without these, it changes by a few bins only.
+    told = ascii((page.title, page.heading, page.text_digest, page.fingerprint))
+    form = form_of(page.url).encode(errors="surrogatepass")
+    drawn = xxhash.xxh3_64_digest(page.identity, seed) + octets(number)
+    told_of_site = xxhash.xxh32_digest(told.encode()) + bytes((page.suspicion,))
+    return drawn + told_of_site + xxhash.xxh32_digest(form)[:3]
 
 
 def describe_member(member: bytes) -> tuple[int, bytes]:
@@ -217,94 +184,123 @@ def describe_member(member: bytes) -> tuple[int, bytes]:
     return member[20], member[21:]
 
 
-def hash_group(group: str) -> bytes:
-    """Hash a group to the 8 bytes that begin a row of a fingerprint."""
-    return xxhash.xxh3_64_digest(group.encode(errors="surrogatepass"))
-
-
+@dataclass(eq=False)
 class KeyTable:
-    """The table in one transaction.
+    """The table in one transaction; `seed` is the store's.
 
-    `dissolved` are keys that are, as far as it is remembered from one transaction to the next;
-    `get_keys` makes the keys of documents that have some, in one round trip.
+    `dissolved` are keys that are, as far as it is remembered from one transaction to the next.
     """
 
-    def __init__(
-        self,
-        values: KeyValues,
-        dissolved: set[int],
-        get_keys: Callable[[Iterable[int]], dict[int, Keys]],
-    ) -> None:
-        self._values, self._get_keys = values, get_keys
-        self.dissolved = dissolved
-        # By this transaction, which may be given up.
-        self._dissolved_now: set[int] = set()
-
-    def list_ahead(self, keys: Keys) -> list[tuple[str, bytes]]:
-        """List the rows that a document needs nearly always."""
-        triples = choose_triples(keys, self.dissolved, _AHEAD)
-        return [(KEYS, octets(key)) for key in (keys.whole, *triples)]
-
-    def list_alike(self, keys: Keys, most: int, own: int = 0) -> dict[int, int]:
-        """List the documents most alike but for number `own`, see `rank_by_keys`."""
-        found = self.find(keys, most)
-        return rank_by_keys([under - {own} for under in found])
+    _values: KeyValues
+    seed: int
+    dissolved: set[int]
+    # Who is under a key, as this transaction leaves it: what it dissolves may be given up.
+    _under: dict[int, set[int]] = field(default_factory=dict)
 
     def find(self, keys: Keys, most: int) -> list[set[int]]:
         """List the documents of the first keys that are not dissolved, and of equal sketches."""
-        under: _Members = {}
-        self._read([keys.whole, *choose_triples(keys, self.dissolved, most)], under)
-        chosen = [keys.whole, *islice(self._climb(keys, most, under), most)]
-        return [under[key] for key in chosen if 0 not in under[key]]
+        chosen = self._choose(keys, most)
+        return [self._under[key] for key in chosen if 0 not in self._under[key]]
 
-    def enter(self, number: int, keys: Keys) -> None:
-        """Enter a document that is not there.
+    def propose(
+        self, page: Facts, groups: Iterable[str], most: int, own: int = 0
+    ) -> tuple[dict[int, int], list[tuple[str, list[int]]]]:
+        """Find the documents with a page's rare triples, and those with a name on its host.
 
-        Keys that are full are dissolved, and those that had them move on, until all fit.
+        Returns:
+            At most 8 of each group, but for number `own`, with their triples, see `rank_by_keys`;
+            and each part of a name with the documents that have it, 9 at most.
         """
-        under: _Members = {}
-        ladders = {number: self._climb(keys, KEYS_OF_A_PAGE, under)}
-        self._read([keys.whole], under)
-        whole, waiting = under[keys.whole], [number] * KEYS_OF_A_PAGE
-        added, full = [(keys.whole, number)] * (0 not in whole), set[int]()
+        if not page.sketch:
+            return {}, []
+        made = [make_keys(page.sketch, group) for group in groups]
+        named = {
+            number_of(key): name
+            for group in groups
+            for key, name in name_keys(page, group, self.seed).items()
+        }
+        self._forget()
+        self._read([*named, *(key for keys in made for key in self._list_first(keys, most))])
+        alike: dict[int, int] = {}
+        for keys in made:
+            alike |= rank_by_keys([under - {own} for under in self.find(keys, most)])
+        return alike, [(name, sorted(self._under[key])) for key, name in named.items()]
+
+    def enter(self, number: int, record: Record, keys: Keys, glance: Glance) -> None:
+        """Enter a document that is not there; under its names, while there is room.
+
+        Keys that are full are dissolved, and those that had them move on, until all fit. `glance`
+        gets the records of these.
+        """
+        self._forget()
+        under, named = self._under, self._list_named(record)
+        self._read([*named, *self._list_first(keys, KEYS_OF_A_PAGE)])
+        for key in (each for each in named if len(under[each]) < CALLED):
+            self._add(key, number)
         # On a server, two writers may have entered one more than fits.
-        if len(whole) >= MOST_UNDER_KEY:
-            full.add(keys.whole)
+        if len(under[keys.whole]) >= MOST_UNDER_KEY:
+            self._dissolve(keys.whole)
+        elif 0 not in under[keys.whole]:
+            self._add(keys.whole, number)
+        ladders = {number: self._climb(keys, KEYS_OF_A_PAGE)}
+        waiting = [number] * KEYS_OF_A_PAGE
         while waiting:
             each = waiting.pop()
             if each not in ladders:
-                ladders |= self._read_ladders({each, *waiting} - ladders.keys(), under)
+                ladders |= self._read_ladders({*waiting, each} - ladders.keys(), glance)
             for key in ladders[each]:
                 if each in under[key] or 0 in under[key]:
                     continue
                 if len(under[key]) < MOST_UNDER_KEY:
-                    under[key].add(each)
-                    added.append((key, each))
+                    self._add(key, each)
                     break
-                waiting += under[key]
-                under[key] = {0}
-                full.add(key)
-        for key in full:
-            self._values.delete(KEYS, octets(key))
-            self._values.add(KEYS, octets(key), DISSOLVED)
-        self._dissolved_now |= full
-        for key, each in added:
-            if key not in full:
-                self._values.add(KEYS, octets(key), octets(each))
+                waiting += self._dissolve(key)
 
-    def remove(self, number: int, keys: Keys) -> None:
-        """Remove a document."""
-        for key in (keys.whole, *islice(self._climb(keys, KEYS_OF_A_PAGE, {}), KEYS_OF_A_PAGE)):
-            self._values.discard(KEYS, octets(key), octets(number))
-
-    def _read_ladders(self, numbers: set[int], under: _Members) -> dict[int, Iterator[int]]:
-        """Read which triples documents have or may take, in two round trips; none if damaged."""
-        made = self._get_keys(numbers)
-        self._values.fetch(row for keys in made.values() for row in self.list_ahead(keys))
-        ladders = {number: self._climb(keys, _AHEAD, under) for number, keys in made.items()}
+    def _read_ladders(self, numbers: set[int], glance: Glance) -> dict[int, Iterator[int]]:
+        """Read which triples documents have or may take; none of one that is damaged."""
+        found = {number: keys_of(record) for number, record in glance(numbers).items()}
+        made = {number: keys for number, keys in found.items() if keys}
+        self._read(key for keys in made.values() for key in self._list_first(keys, _AHEAD))
+        ladders = {number: self._climb(keys, _AHEAD) for number, keys in made.items()}
         return dict.fromkeys(numbers, iter(())) | ladders
 
-    def _climb(self, keys: Keys, ahead: int, under: _Members) -> Iterator[int]:
+    def remove(self, number: int, record: Record, keys: Keys) -> None:
+        """Remove a document."""
+        for key in (*self._list_named(record), *self._choose(keys, KEYS_OF_A_PAGE)):
+            self._values.discard(KEYS, octets(key), octets(number))
+            self._under.get(key, set()).discard(number)
+
+    def _list_named(self, record: Record) -> list[int]:
+        page = record.facts
+        return list(map(number_of, name_keys(page, page.group, self.seed)))
+
+    def _forget(self) -> None:
+        """Forget what can be read again, if it is much; what is dissolved now may be given up."""
+        if len(self._under) > _MOST_REMEMBERED:
+            held = (key for key, under in self._under.items() if 0 in under)
+            self._under = {key: {0} for key in held if key not in self.dissolved}
+
+    def _add(self, key: int, number: int) -> None:
+        self._values.add(KEYS, octets(key), octets(number))
+        self._under[key].add(number)
+
+    def _dissolve(self, key: int) -> set[int]:
+        """Dissolve a key, and return who had it."""
+        self._values.delete(KEYS, octets(key))
+        self._values.add(KEYS, octets(key), DISSOLVED)
+        had, self._under[key] = self._under[key], {0}
+        return had
+
+    def _list_first(self, keys: Keys, most: int) -> list[int]:
+        """List the keys to read first: most that are dissolved are remembered."""
+        return [keys.whole, *choose_triples(keys, self.dissolved, most)]
+
+    def _choose(self, keys: Keys, most: int) -> list[int]:
+        """List the key of the sketch, and the first triples that are not dissolved."""
+        self._read(self._list_first(keys, most))
+        return [keys.whole, *islice(self._climb(keys, most), most)]
+
+    def _climb(self, keys: Keys, ahead: int) -> Iterator[int]:
         """Pass the triples of a document that are not dissolved, in their order.
 
         Reads so many at first, and more each time: only the first pages of a template, and those
@@ -312,19 +308,20 @@ class KeyTable:
         """
         left = (key for key in keys.triples if key not in self.dissolved)
         while some := list(islice(left, ahead)):
-            self._read([key for key in some if key not in under], under)
-            yield from (key for key in some if 0 not in under[key])
+            self._read(some)
+            yield from (key for key in some if 0 not in self._under[key])
             ahead *= 2
 
-    def _read(self, keys: list[int], under: _Members) -> None:
-        """Read who is under keys."""
-        read = self._values.read_sets(KEYS, list(map(octets, keys)))
-        for key, members in zip(keys, read, strict=True):
-            under[key] = set(map(number_of, members))
+    def _read(self, keys: Iterable[int]) -> None:
+        """Read who is under keys, unless that is known."""
+        if not (new := [key for key in keys if key not in self._under]):
+            return
+        read = self._values.read_sets(KEYS, list(map(octets, new)))
+        for key, members in zip(new, read, strict=True):
+            self._under[key] = set(map(number_of, members))
             # On a server, others may have been added while a key was dissolved.
-            if 0 in under[key]:
-                under[key] = {0}
-                if key not in self._dissolved_now:
-                    if len(self.dissolved) > _MOST_REMEMBERED:
-                        self.dissolved.clear()
-                    self.dissolved.add(key)
+            if 0 in self._under[key]:
+                self._under[key] = {0}
+                if len(self.dissolved) > _MOST_REMEMBERED:
+                    self.dissolved.clear()
+                self.dissolved.add(key)

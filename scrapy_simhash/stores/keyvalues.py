@@ -1,12 +1,9 @@
-"""What a kind of store implements: tables of rows and of sets, and transactions.
+"""What a kind of store implements: tables of rows and of sets, and transactions; the header.
 
-Everything else about a store is written once above this interface: documents, probes, checks.
 The rows of all kinds are::
 
     table          key                            value, or members
     header         b"store"                       Header
-    header         b"readers"                     Readers
-    header         b"shares"                      Shares
     header         b"noise" + digest of a host    Measured
     documents      number                         Record
     identities     identity                       number
@@ -34,13 +31,21 @@ from itertools import islice
 from struct import Struct
 from typing import TYPE_CHECKING, ClassVar, TypeVar
 
+import msgspec
+
+from scrapy_simhash.errors import StoreMismatchError
+from scrapy_simhash.pages.facts import Reader, Recipe, Share  # noqa: TC001 - msgspec reads them
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
+# Increased with each change of what is stored, or how.
+FORMAT = 26
 HEADER = "header"
+HEADER_KEY = b"store"
 DOCUMENTS = "documents"
 IDENTITIES = "identities"
 TEXTS = "texts"
@@ -52,22 +57,65 @@ TABLES = "tables"
 VALUES = (HEADER, DOCUMENTS, IDENTITIES, TEXTS)
 # The width of members in bytes. In TABLES, key and member have 9 bytes together
 # (`probing.ROW_BYTES`), so the width follows from any key.
-SETS = {
-    FINGERPRINTS: 16,
-    SITES: 24,
-    KEYS: 8,
-    TABLES: -1,
-}
+SETS = {FINGERPRINTS: 16, SITES: 24, KEYS: 8, TABLES: -1}
 # Makes keys of document numbers and fingerprints; not a Python function: a page needs a dozen.
 octets = Struct(">Q").pack
 number_of = partial(int.from_bytes, byteorder="big")
 
 
-class KeyValues(ABC):
-    """One transaction. It sees its own writes; all of them become durable at once, or none do.
+class Header(msgspec.Struct, array_like=True):
+    """The settings of a store; headers of all formats begin with the first two fields.
 
-    What others write meanwhile see `Engine.write`.
+    The rule decides of what texts the fingerprints are. `readers` are those of whom there are
+    documents, and perhaps some of whom there were; `shares` what the last crawls counted of each.
     """
+
+    format: int
+    version: str
+    recipe: Recipe
+    design: str
+    seed: int
+    rule: str
+    readers: tuple[Reader, ...] = ()
+    shares: tuple[Share, ...] = ()
+
+    def require(
+        self,
+        recipe: Recipe | None,
+        seed: int | None,
+        rule: str | None = None,
+        design: str | None = None,
+    ) -> None:
+        """Raise a StoreMismatchError unless the store was made with these; None stands for any."""
+        if seed not in {None, self.seed}:
+            problem = (
+                "the store was made with another seed, and fingerprints of different seeds cannot "
+                "be compared. Name another store, such as a new one (--store, SIMHASH_STORE)"
+            )
+        elif recipe not in {None, self.recipe}:
+            problem = (
+                f"the store was made with another recipe: {self.recipe}, and {recipe} is wanted. "
+                "Name another SIMHASH_STORE and crawl again"
+            )
+        elif design not in {None, self.design}:
+            problem = (
+                f"the store has table design {self.design}, not {design}. Set SIMHASH_TABLES to "
+                f"'auto' or {self.design!r}, or change the store with `scrapy simhash check "
+                f"--rebuild --tables {design}`, with a SIMHASH_DISTANCE within its reach"
+            )
+        elif rule not in {None, self.rule}:
+            problem = (
+                f"SIMHASH_RULE is {rule!r}, but the store was made with {self.rule!r}, whose "
+                "fingerprints are those of other texts. Set SIMHASH_RULE back, or name another "
+                "SIMHASH_STORE"
+            )
+        else:
+            return
+        raise StoreMismatchError(problem)
+
+
+class KeyValues(ABC):
+    """One transaction, see `Engine.run`; it sees its own writes."""
 
     @abstractmethod
     def get(self, table: str, key: bytes) -> bytes | None:
@@ -107,40 +155,26 @@ class KeyValues(ABC):
     def many(self, keys: Sequence[bytes], in_bucket: int | None) -> tuple[bytes, list[bytes]]:
         """Read sets of TABLES: members, each behind its key, side by side, in any order.
 
-        Args:
-            keys: distinct, all of one length.
-            in_bucket: pass over sets of more members than these, `probing.MOST_IN_BUCKET` or more;
-                None for none.
-
-        Returns:
-            The rows, and the keys of sets that were passed over.
+        The keys are distinct, and of one length. Passes over sets of more members than `in_bucket`,
+        if not None, which is `probing.MOST_IN_BUCKET` or more; returns the keys of these, too.
         """
 
     # What follows is right for every kind, and worth writing anew for some.
 
-    def fetch(self, wanted: Iterable[tuple[str, bytes]]) -> None:
-        """Read keys of tables ahead in one round trip; do nothing where reads need none.
-
-        What it reads is as it was at one moment.
-        """
-        del wanted
-
-    def look_ahead(self, look: Callable[[], object]) -> None:
+    def look_ahead(self, look: Callable[[KeyValues], object]) -> None:
         """Read ahead what a function reads; do nothing where reads need no round trip.
 
-        It is called again and again, each time with what it lacked before, which looks as if it
-        was not there.
+        It is called twice; what it lacks looks as if it was not there, and is read after each time.
+        What it writes is forgotten.
         """
         del look
 
     def get_all(self, table: str, keys: Sequence[bytes]) -> list[bytes | None]:
         """Get the value of each of several keys, or None."""
-        self.fetch((table, key) for key in keys)
         return [self.get(table, key) for key in keys]
 
     def read_sets(self, table: str, keys: Sequence[bytes]) -> list[list[bytes]]:
         """List the members of each of several sets, ascending."""
-        self.fetch((table, key) for key in keys)
         return [self.members(table, key) for key in keys]
 
     def clear(self, table: str) -> None:
@@ -152,16 +186,13 @@ class KeyValues(ABC):
 class Engine(ABC):
     """A store of one kind: where it is, its transactions, and what is the kind's own.
 
-    A kind is made with the store's URL (LMDB with a folder) and `readonly`, see `opening.ENGINES`;
-    that changes nothing, `open` opens it. `Store` does all else.
-
+    It is made with the store's URL (LMDB with a folder) and `readonly`, which changes nothing.
     Threads share an engine, and several processes may have one each.
     """
 
     shared: ClassVar[bool] = False
-    """Whether it is on a server: each read is a round trip, so that it is worthwhile to read ahead
-    (`fetch`); and others may commit while a transaction only reads, so that a check repeats
-    itself."""
+    """Whether it is on a server: each read is a round trip, so that it is worthwhile to look
+    ahead; and others may commit while a transaction only reads, so that a check repeats itself."""
 
     url: str
     """Where the store is, for display, without password."""
@@ -181,38 +212,24 @@ class Engine(ABC):
 
     @abstractmethod
     def run(self, work: Callable[[KeyValues], Result], *, writing: bool) -> Result:
-        """Do what `read` or `write` promises."""
+        """Run a function that reads or writes; it may run several times, and must keep nothing.
 
-    def read(self, work: Callable[[KeyValues], Result]) -> Result:
-        """Run a function that reads; it may run several times, and must keep nothing.
-
-        Raises:
-            StoreUnavailableError: the kind cannot read.
-        """
-        return self.run(work, writing=False)
-
-    def write(self, work: Callable[[KeyValues], Result]) -> Result:
-        """Run a function and commit what it wrote, durably; it may run several times.
-
-        In a folder and in memory writers take turns. A server has no lock: its sets take what all
-        writers add and discard, and where a row that the function read and replaced was changed
-        meanwhile, it is run again. So of two writers that judge at once both may keep a page, and
-        nothing else differs. If the function raises, nothing is written, and the error goes on.
+        What it wrote is committed at once, durably. In a folder and in memory writers take turns. A
+        server has no lock: its sets take what all writers add and discard, and where a row that the
+        function read and replaced was changed meanwhile, it is run again. So of two writers that
+        judge at once both may keep a page, and nothing else differs. If the function raises,
+        nothing is written, and the error goes on.
 
         Raises:
-            StoreUnavailableError: nothing was written, unless it says that this is not known.
+            StoreUnavailableError: it cannot be read, or nothing was written, unless it says that
+                this is not known.
         """
-        return self.run(work, writing=True)
 
     @abstractmethod
     def take_numbers(self, count: int) -> int:
         """Take so many consecutive numbers of documents, durably; returns the first one.
 
-        They are larger than those of all documents, and nobody else gets them. What is not used of
-        them leaves a gap.
-
-        Raises:
-            StoreUnavailableError: none were taken, unless it says that this is not known.
+        They are larger than those of all documents, and nobody else gets them.
         """
 
     @abstractmethod

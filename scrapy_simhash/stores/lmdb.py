@@ -1,15 +1,11 @@
 """The LMDB kind of store: one folder, any number of processes on one host.
 
-LMDB keeps its defaults: every commit is synced. `sync=False` damaged the file in 195 of 200
-simulated power cuts, and `writemap=True` turns a full disk into a killed process.
-
 Each table of `keyvalues` is a database of its name; those of sets are DUPSORT. The header's also
-has the last number that was taken for a document. In TABLES, keys begin with the table's number, so
-that each permuted table (paper, section 3.1) is one sorted run.
+has the last number that was taken for a document.
 
-LMDB trusts the file, and has no checksums. Without a check, opening a truncated file kills the
-process by SIGBUS, and an empty file becomes a new store. On a network file system, the locks and
-the memory mapping that LMDB relies on do not work between machines.
+LMDB keeps its defaults: every commit is synced. `sync=False` damaged the file in 195 of 200
+simulated power cuts, and `writemap=True` turns a full disk into a killed process. It trusts the
+file: a truncated one kills the process by SIGBUS, and an empty one becomes a new store.
 """
 
 from __future__ import annotations
@@ -35,10 +31,10 @@ from lmdb.verify import VerifyError, verify
 
 from scrapy_simhash._files import sync_folder
 from scrapy_simhash.errors import StoreUnavailableError, StoreUnusableError
-from scrapy_simhash.stores.header import HEADER_KEY, unpack_header
 from scrapy_simhash.stores.keyvalues import (
     DOCUMENTS,
     HEADER,
+    HEADER_KEY,
     SETS,
     TABLES,
     VALUES,
@@ -47,6 +43,7 @@ from scrapy_simhash.stores.keyvalues import (
     number_of,
     octets,
 )
+from scrapy_simhash.stores.store import unpack_header
 from scrapy_simhash.tables.probing import ROW_BYTES
 
 if TYPE_CHECKING:
@@ -55,8 +52,6 @@ if TYPE_CHECKING:
 Result = TypeVar("Result")
 
 DATA_FILE, LOCK_FILE = "data.mdb", "lock.mdb"
-# Engine 0.9; without this, an environment variable of the user would decide the file's format.
-LIB_VERSION = 0
 ALLOW_NETWORK = "SIMHASH_ALLOW_NETWORK_STORE"
 # The largest store. It takes address space, not memory or disk; some ARM kernels have 2**39.
 _MAP_BYTES = 2**38
@@ -65,7 +60,7 @@ OPTIONS: dict[str, Any] = {
     "max_dbs": 32,
     "max_readers": 512,  # commands and crawls at the same time; the default is 126
     "mode": 0o600,
-    "lib_version": LIB_VERSION,
+    "lib_version": 0,  # or an environment variable of the user would decide the file's format
 }
 # To make a store or to open a small one takes milliseconds.
 _OPENING_SECONDS = 30.0
@@ -118,7 +113,7 @@ _CURES = {
 
 
 class LmdbEngine(Engine):
-    """A store in a folder; `Engine` documents the methods.
+    """A store in a folder; `alone` refuses one that is in use, and keeps others out.
 
     After an I/O error, or in a damaged file, nothing is read or written any more: the store is
     marked `suspect`, and the next process that opens it verifies it.
@@ -129,8 +124,8 @@ class LmdbEngine(Engine):
 
     synced: ClassVar[bool] = True
 
-    def __init__(self, place: Path | str, *, readonly: bool = False) -> None:
-        self.url, self.readonly = str(place), readonly
+    def __init__(self, place: Path | str, *, readonly: bool = False, alone: bool = False) -> None:
+        self.url, self.readonly, self._alone = str(place), readonly, alone
         self._folder = Path(place).absolute()
         self._data = self._folder / DATA_FILE
         self._lock, self._pid = threading.RLock(), os.getpid()
@@ -139,12 +134,12 @@ class LmdbEngine(Engine):
         self._closing = ExitStack()
 
     def exists(self) -> bool:
-        with explained(self._folder):
+        with _explained(self._folder):
             return self._data.exists()
 
     def open(self) -> None:
         folder = self._folder
-        with explained(folder), ExitStack() as stack:
+        with _explained(folder), ExitStack() as stack:
             _require_local(folder)
             if self.readonly and not self._data.exists():
                 raise StoreUnusableError(
@@ -152,9 +147,7 @@ class LmdbEngine(Engine):
                     "the folder of an existing one, or crawl first: a crawl makes it"
                 )
             _make_folder(folder)
-            user = stack.enter_context(
-                lock_folder(folder, lambda: not self._data.exists(), _OPENING_SECONDS)
-            )
+            user = self._lock_folder(stack)
             self._env = self._open_file()
             stack.callback(self._close_file)
             self._file_number = self._find_file()
@@ -170,9 +163,38 @@ class LmdbEngine(Engine):
             for name, flags in DATABASES.items():
                 database = self._env.open_db(name.encode(), create=False, **flags)
                 self._databases[name] = database
-            with suppress(OSError):  # see `lock_folder`
-                fcntl.flock(user, fcntl.LOCK_SH)  # who made the store is a user from now on
+            if not self._alone:
+                with suppress(OSError):  # see `_lock_folder`
+                    fcntl.flock(user, fcntl.LOCK_SH)  # who made the store is a user from now on
             self._closing = stack.pop_all()
+
+    def _lock_folder(self, stack: ExitStack) -> int:
+        """Lock the folder as one of its users, or alone, to make or replace the data file."""
+        # LMDB's own locks do neither: a second maker would see an empty file, and to replace it
+        # under a live writer would lose its commits.
+        file, seconds = os.open(self._folder, os.O_RDONLY), 0 if self._alone else _OPENING_SECONDS
+        stack.callback(os.close, file)
+
+        def lock() -> None:
+            alone = self._alone or not self._data.exists()
+            fcntl.flock(file, _NOW if alone else fcntl.LOCK_SH | fcntl.LOCK_NB)
+
+        try:
+            _wait_for(lock, time.monotonic() + seconds)
+        except BlockingIOError:
+            raise StoreUnusableError(
+                f"the store at {self._folder} is open, or being made or packed, in process "
+                f"{_list_users(self._folder)}: wait until that has ended, or end it, and run this "
+                "again"
+            ) from None
+        except OSError as error:  # NFS does not lock folders
+            if os.environ.get(ALLOW_NETWORK) != "1":
+                raise StoreUnusableError(
+                    f"the folder {self._folder} cannot be locked ({error}). Set SIMHASH_STORE to a "
+                    f"folder on a local disk, or {ALLOW_NETWORK}=1 in the environment if only one "
+                    "process at a time ever uses it"
+                ) from error
+        return file
 
     def _open_file(self) -> lmdb.Environment:
         if exists := self._data.exists():
@@ -225,19 +247,18 @@ class LmdbEngine(Engine):
         try:
             # Whoever has octet 1 is next, so that nobody who has just written overtakes the others.
             # A forked child does not inherit these locks.
-            for octet in (1, 0):
-                _wait_for(partial(fcntl.lockf, self._turns, _NOW, 1, octet), deadline)
-        except BlockingIOError:
-            self._wait_seconds = _WAIT_AGAIN_SECONDS
-            raise StoreUnavailableError(
-                f"process {_list_users(self._folder)} has been writing to the store at "
-                f"{self._folder} for more than {WAIT_SECONDS:g} seconds; if it is stopped (Ctrl-Z, "
-                "a debugger), let it go on (`kill -CONT`) or end it"
-            ) from None
-        finally:
+            try:
+                for octet in (1, 0):
+                    _wait_for(partial(fcntl.lockf, self._turns, _NOW, 1, octet), deadline)
+            except BlockingIOError:
+                self._wait_seconds = _WAIT_AGAIN_SECONDS
+                raise StoreUnavailableError(
+                    f"process {_list_users(self._folder)} has been writing to the store at "
+                    f"{self._folder} for more than {WAIT_SECONDS:g} seconds; if it is stopped "
+                    "(Ctrl-Z, a debugger), let it go on (`kill -CONT`) or end it"
+                ) from None
             fcntl.lockf(self._turns, fcntl.LOCK_UN, 1, 1)
-        self._wait_seconds = WAIT_SECONDS
-        try:
+            self._wait_seconds = WAIT_SECONDS
             if self._find_file() != self._file_number:
                 raise StoreUnavailableError(
                     f"the file of the store at {self._folder} was removed or replaced after this "
@@ -245,23 +266,21 @@ class LmdbEngine(Engine):
                 )
             yield
         finally:
-            fcntl.lockf(self._turns, fcntl.LOCK_UN, 1, 0)
+            fcntl.lockf(self._turns, fcntl.LOCK_UN, 2, 0)
 
     def _find_file(self) -> int:
         """Find the number of the data file in its file system; 0 if it is gone."""
-        with suppress(OSError):
-            return self._data.stat().st_ino
-        return 0
+        return self._data.stat().st_ino if self._data.exists() else 0
 
     def _failed(self, error: Exception) -> StoreUnavailableError:
         """Describe an error; stop using a file or disk that cannot be trusted after it."""
-        damaged = isinstance(error, (lmdb.CorruptedError, lmdb.PageNotFoundError, lmdb.PanicError))
+        suspect = isinstance(error, (lmdb.CorruptedError, lmdb.PageNotFoundError, lmdb.PanicError))
         cure = _find_cure(error, "failed")
-        broken = cure == _CURES["EIO"]
-        full = broken and not _has_room(self._data)
-        cure = _FULL if full else cure
+        if cure == _CURES["EIO"]:
+            suspect = _has_room(self._data)
+            cure = cure if suspect else _FULL
         text = f"the store at {self._folder} {cure} ({error})"
-        if damaged or (broken and not full):
+        if suspect:
             with suppress(OSError):  # the disk may have failed
                 (self._folder / _SUSPECT_FILE).touch(OPTIONS["mode"])
                 (self._folder / _SUSPECT_FILE).write_text(text, "utf-8")
@@ -284,7 +303,9 @@ class LmdbEngine(Engine):
         return int((self._env.info()["last_pgno"] + 1) * self._env.stat()["psize"])
 
     def find_damage(self) -> list[str]:
-        return self.read(lambda _: _find_damage(self._data)) if self._data.exists() else []
+        if not self._data.exists():  # of a store in memory
+            return []
+        return self.run(lambda _: _find_damage(self._data), writing=False)
 
     def close(self) -> None:
         self._closing.close()
@@ -310,7 +331,7 @@ class MemoryEngine(LmdbEngine):
                 "the folder or server of an existing one"
             )
         # However this process ends, nothing is left.
-        with explained(Path(self.url)), TemporaryDirectory() as folder:
+        with _explained(Path(self.url)), TemporaryDirectory() as folder:
             self._folder = Path(folder)
             self._data = self._folder / DATA_FILE
             super().open()
@@ -328,40 +349,6 @@ def _wait_for(lock: Callable[[], object], deadline: float) -> None:
             time.sleep(_PAUSE_SECONDS)
         else:
             return
-
-
-@contextmanager
-def lock_folder(folder: Path, alone: Callable[[], bool], seconds: float) -> Iterator[int]:
-    """Lock a folder as one of its users, or alone, to make or replace the data file.
-
-    LMDB's own locks do neither: a second maker would see an empty file, and to replace it under a
-    live writer would lose its commits.
-
-    Raises:
-        StoreUnusableError: others had it in another way for so many seconds.
-    """
-    file = os.open(folder, os.O_RDONLY)
-    try:
-        try:
-            _wait_for(
-                lambda: fcntl.flock(file, _NOW if alone() else fcntl.LOCK_SH | fcntl.LOCK_NB),
-                time.monotonic() + seconds,
-            )
-        except BlockingIOError:
-            raise StoreUnusableError(
-                f"the store at {folder} is open, or being made or packed, in process "
-                f"{_list_users(folder)}: wait until that has ended, or end it, and run this again"
-            ) from None
-        except OSError as error:  # NFS does not lock folders
-            if os.environ.get(ALLOW_NETWORK) != "1":
-                raise StoreUnusableError(
-                    f"the folder {folder} cannot be locked ({error}). Set SIMHASH_STORE to a "
-                    f"folder on a local disk, or {ALLOW_NETWORK}=1 in the environment if only one "
-                    "process at a time ever uses it"
-                ) from error
-        yield file
-    finally:
-        os.close(file)
 
 
 def _list_users(folder: Path) -> str:
@@ -420,6 +407,9 @@ class LmdbValues(KeyValues):
     def discard(self, table: str, key: bytes, member: bytes) -> None:
         self.transaction.delete(key, member, db=self.databases[table])
 
+    def get_all(self, table: str, keys: Sequence[bytes]) -> list[bytes | None]:
+        return [self.transaction.get(key, db=self.databases[table]) for key in keys]
+
     def read_sets(self, table: str, keys: Sequence[bytes]) -> list[list[bytes]]:
         if not keys:
             return []
@@ -439,18 +429,13 @@ class LmdbValues(KeyValues):
         crowded: list[bytes] = []
         if in_bucket is not None:
             cursor = self.transaction.cursor(self.databases[TABLES])
-            there: list[bytes] = []
-            for key in keys:
-                if cursor.set_key(key):
-                    (crowded if cursor.count() > in_bucket else there).append(key)
-            keys = there
+            counts = {key: cursor.count() for key in keys if cursor.set_key(key)}
+            crowded = [key for key, count in counts.items() if count > in_bucket]
+            keys = [key for key, count in counts.items() if count <= in_bucket]
         return self._read_rows(TABLES, keys, ROW_BYTES - len(keys[0])) if keys else b"", crowded
 
     def clear(self, table: str) -> None:
         self.transaction.drop(self.databases[table], delete=False)
-
-
-# Whether a data file may be opened
 
 
 def _require_local(folder: Path) -> None:
@@ -477,45 +462,30 @@ def _make_folder(folder: Path) -> None:
         sync_folder(path.parent)
 
 
-@contextmanager
-def peek(folder: Path, *, lock: bool) -> Iterator[tuple[lmdb.Environment, lmdb.Transaction[bytes]]]:
-    """Read a file; without `lock`, nothing is made beside it, and nobody may write."""
-    with (
-        lmdb.open(str(folder), readonly=True, lock=lock, **OPTIONS) as env,
-        env.begin() as transaction,
-    ):
-        yield env, transaction
-
-
 def _require_ours(folder: Path) -> None:
-    """Refuse a file that LMDB would overwrite or crash on, or that is no store of this format.
-
-    Verifies all pages of a suspect one.
-    """
+    """Refuse a file that LMDB would crash on, or that is no store; verify a suspect one."""
     data, restore = folder / DATA_FILE, "Restore it from a backup; to start over, move it away"
     if not data.is_file():
         raise StoreUnusableError(f"{data} is not a file; move it away, or name another folder")
     if not data.stat().st_size:
-        raise StoreUnusableError(
-            f"{data} is empty: its content was lost, and LMDB would take it for a new store. "
-            f"{restore} yourself"
-        )
+        raise StoreUnusableError(f"{data} is empty: its content was lost. {restore} yourself")
     # Without LMDB's lock file, the file was copied here and has not been opened since.
-    copied = not (folder / LOCK_FILE).exists()
-    # Writers would not see a reader that cannot write here, and their writes would look like
-    # damage. But reading a truncated file would kill this process: better to refuse once too often.
-    writable = os.access(folder, os.W_OK)
-    # A read transaction that writers see keeps the pages unchanged.
-    with peek(folder, lock=writable and not copied) as (env, transaction):
+    copied, writable = not (folder / LOCK_FILE).exists(), os.access(folder, os.W_OK)
+    # A read transaction that writers see keeps the pages unchanged. They see none who cannot write
+    # here, so their writes may look like damage: better to refuse once too often.
+    lock = writable and not copied
+    with (
+        lmdb.open(str(folder), readonly=True, lock=lock, **OPTIONS) as env,
+        env.begin() as transaction,
+    ):
         needed = (env.info()["last_pgno"] + 1) * env.stat()["psize"]
         size = data.stat().st_size  # read last, as the file only grows
         # An undamaged file may end before pages that a transaction allocated and freed.
         short = size < needed
         suspect = writable and (folder / _SUSPECT_FILE).exists()
         if (short or copied or suspect) and (problems := _find_damage(data)):
-            what = f"cut short: {size:,} of {needed:,} bytes ({problems[0]})"
-            what = what if short else f"damaged: {problems[0]}"
-            raise StoreUnusableError(f"{data} is {what}. {restore} yourself")
+            what = f"cut short: {size:,} of {needed:,} bytes" if short else "damaged"
+            raise StoreUnusableError(f"{data} is {what}: {problems[0]}. {restore} yourself")
         found = list(transaction.cursor().iternext(values=False))
         if HEADER.encode() in found:
             header = env.open_db(HEADER.encode(), transaction, create=False)
@@ -529,10 +499,8 @@ def _require_ours(folder: Path) -> None:
 
 
 def _find_damage(data: Path) -> list[str]:
-    """List the damage in the pages of a file, without LMDB, which damage could abort.
-
-    If others may write to the file, the caller holds a read transaction.
-    """
+    """List the damage in the pages of a file; the caller holds a read transaction."""
+    # Not by LMDB, which damage could abort.
     # If a commit makes the file longer meanwhile, its new pages seem to be missing.
     for _ in range(_MOST_LOOKS):
         size = data.stat().st_size
@@ -557,7 +525,7 @@ def _has_room(data: Path) -> bool:
 
 
 @contextmanager
-def explained(folder: Path) -> Iterator[None]:
+def _explained(folder: Path) -> Iterator[None]:
     """Turn errors of LMDB and the file system into one that names the cure."""
     try:
         yield

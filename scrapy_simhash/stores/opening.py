@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from scrapy_simhash.stores.keyvalues import Engine
     from scrapy_simhash.stores.store import Store
 
-DEFAULT_PREFIX = "simhash"
 # The URL of a store in memory, of which nothing is kept.
 MEMORY = "memory:"
 # For each scheme, the scheme that redis-py takes.
@@ -94,19 +93,15 @@ def open_as_it_is(url: str) -> Store:
 
 
 class ServerAddress(NamedTuple):
-    """The address of a server: `url` for redis-py, `shown` for display, without password."""
+    """The address of a server."""
 
-    url: str
+    url: str  # for redis-py
     prefix: str
-    shown: str
+    shown: str  # without password
 
 
 def folder_of(url: str) -> Path | None:
-    """Return the folder of a store, where its log is, too; None of one that is on a server.
-
-    Raises:
-        ValueError: the URL names no store, or one of which nothing is kept.
-    """
+    """Return the folder of a store, or None of one on a server; a ValueError for another URL."""
     if url == MEMORY:
         raise ValueError(f"store URL {url!r}: nothing of it is kept; this needs one in a folder")
     parts = _split(url)
@@ -114,22 +109,22 @@ def folder_of(url: str) -> Path | None:
     if is_url and scheme in SERVER_SCHEMES:
         server_address(url)
         return None
-    if is_url and scheme != "lmdb":
-        raise ValueError(
-            f"store URL {show_url(url)!r}: unknown scheme {scheme!r}; name a "
-            f"folder, lmdb:///folder, {MEMORY}, or one server with {', '.join(SERVER_SCHEMES)}"
-        )
-    if scheme == "lmdb" and parts.netloc:
-        raise ValueError(f"store URL {url!r}: an LMDB store has no host; write lmdb:///folder")
-    if url.endswith(":"):
-        raise ValueError(f"store URL {url!r} is no {MEMORY}; write ./{url} for a folder")
-    meant = scheme or url.partition("//")[0] * ("//" in url)
-    if meant in SERVER_SCHEMES:
-        raise ValueError(f"store URL {url!r}: write {meant}://HOST, or ./{url} for a folder")
     path = unquote(parts.path) if scheme == "lmdb" else url
-    if not path:
-        raise ValueError(f"store URL {url!r} names no folder")
-    return Path(path)
+    meant = scheme or url.partition("//")[0] * ("//" in url)
+    if is_url and scheme != "lmdb":
+        problem = f": unknown scheme {scheme!r}; name a folder, lmdb:///folder, {MEMORY}, or one "
+        problem += f"server with {', '.join(SERVER_SCHEMES)}"
+    elif scheme == "lmdb" and parts.netloc:
+        problem = ": an LMDB store has no host; write lmdb:///folder"
+    elif url.endswith(":"):
+        problem = f" is no {MEMORY}; write ./{url} for a folder"
+    elif meant in SERVER_SCHEMES:
+        problem = f": write {meant}://HOST, or ./{url} for a folder"
+    elif not path:
+        problem = " names no folder"
+    else:
+        return Path(path)
+    raise ValueError(f"store URL {show_url(url)!r}{problem}")
 
 
 def show_url(url: str) -> str:
@@ -147,37 +142,31 @@ def server_address(url: str) -> ServerAddress:
     """Read the URL of a server; a ValueError for an unknown option, a bad prefix or port."""
     parts = _split(url)
     shown, scheme = show_url(url), SERVER_SCHEMES[parts.scheme]
-    if "@" in url.removeprefix(f"{parts.scheme}://{parts.netloc}") and "@" not in parts.netloc:
-        raise ValueError(
-            f"store URL {shown!r}: in user, password and options write %2F for /, %3F for ?, %23 "
-            "for # and %40 for @"
-        )
     options = dict(parse_qsl(parts.query, keep_blank_values=True))
-    if unknown := sorted(options.keys() - _OPTIONS):
-        raise ValueError(
-            f"store URL {shown!r}: unknown option {unknown[0]!r}; take "
-            f"{', '.join(sorted(_OPTIONS))}"
+    unknown = sorted(options.keys() - _OPTIONS)
+    prefix = options.pop("prefix", "simhash")
+    try:
+        port = parts.port
+    except ValueError:
+        port = 0
+    problem = ""
+    if "@" in url.removeprefix(f"{parts.scheme}://{parts.netloc}") and "@" not in parts.netloc:
+        problem = (
+            "in user, password and options write %2F for /, %3F for ?, %23 for # and %40 for @"
         )
-    prefix = options.pop("prefix", DEFAULT_PREFIX)
-    if not _PREFIX.fullmatch(prefix):
-        raise ValueError(
-            f"store URL {shown!r}: prefix {prefix!r} must be 1 to 64 letters, digits, '.', '_' "
-            "or '-'"
-        )
-    if scheme == "unix":
-        if not parts.path:
-            raise ValueError(f"store URL {shown!r} names no socket; write unix:///path")
-    elif not re.fullmatch(r"/?|/[0-9]+", parts.path):  # redis-py would use number 0
-        raise ValueError(
-            f"store URL {shown!r}: {parts.path!r} does not number a database; write /0 or nothing"
-        )
-    else:
-        try:
-            port = parts.port
-        except ValueError:
-            port = 0
-        if port == 0:
-            raise ValueError(f"store URL {shown!r}: its port must be a number from 1 to 65535")
+    elif unknown:
+        problem = f"unknown option {unknown[0]!r}; take {', '.join(sorted(_OPTIONS))}"
+    elif not _PREFIX.fullmatch(prefix):
+        problem = f"prefix {prefix!r} must be 1 to 64 letters, digits, '.', '_' or '-'"
+    elif scheme == "unix" and not parts.path:
+        problem = "it names no socket; write unix:///path"
+    elif scheme != "unix" and not re.fullmatch(r"/?|/[0-9]+", parts.path):
+        # redis-py would use number 0
+        problem = f"{parts.path!r} does not number a database; write /0 or nothing"
+    elif scheme != "unix" and port == 0:
+        problem = "its port must be a number from 1 to 65535"
+    if problem:
+        raise ValueError(f"store URL {shown!r}: {problem}")
     query = f"?{urlencode(options)}" if options else ""
     target = f"{scheme}://{parts.netloc}{parts.path}{query}"
     return ServerAddress(target, prefix, shown)

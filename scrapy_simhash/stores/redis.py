@@ -30,8 +30,16 @@ from redis.retry import Retry
 
 from scrapy_simhash.errors import StoreUnavailableError, StoreUnusableError
 from scrapy_simhash.stores import keyvalues
-from scrapy_simhash.stores.header import HEADER_KEY
-from scrapy_simhash.stores.keyvalues import DOCUMENTS, HEADER, SETS, TABLES, Engine, KeyValues, cut
+from scrapy_simhash.stores.keyvalues import (
+    DOCUMENTS,
+    HEADER,
+    HEADER_KEY,
+    SETS,
+    TABLES,
+    Engine,
+    KeyValues,
+    cut,
+)
 from scrapy_simhash.stores.opening import server_address
 from scrapy_simhash.tables.probing import MOST_IN_BUCKET, ROW_BYTES, unpack_buckets
 
@@ -157,32 +165,29 @@ class RedisValues(KeyValues):
             raise _ChangedError
         return answers
 
-    def look_ahead(self, look: Callable[[], object]) -> None:
+    def look_ahead(self, look: Callable[[KeyValues], object]) -> None:
         for _ in range(_STEPS_AHEAD):
-            self._lacked = {}
-            try:
-                look()
-            finally:
-                lacked, self._lacked = self._lacked, None
-            self.fetch(lacked)
+            looking = RedisValues(self._engine, None)
+            looking._rows, looking._lacked = self._rows, {}
+            look(looking)
+            self.fetch(looking._lacked)
 
     def fetch(self, wanted: Iterable[_Row]) -> None:
+        """Read rows ahead in one round trip; they are as they were at one moment."""
         lacked = {row: None for row in wanted if row not in self._rows and row not in self._put}
         if self._lacked is not None:
             self._lacked |= lacked
             return
         for some in cut(lacked, _FIELDS_PER_CALL):
-            hashes: defaultdict[_Row, list[bytes]] = defaultdict(list)
-            for table, key in some:
-                hashes[table, key[: _LEAD_BYTES[table]]].append(key)
+            hashes: defaultdict[bytes, list[_Row]] = defaultdict(list)
+            for row in some:
+                hashes[self._place(*row)[0]].append(row)
             asked: list[Any] = []
-            for (table, lead), keys in hashes.items():
-                name = _name(self._prefix, table, lead)
-                most = MOST_IN_BUCKET * _width(table, keys[0]) if table == TABLES else 2**30
-                asked += (name, most, len(keys), *[key[len(lead) :] for key in keys])
+            for name, rows in hashes.items():
+                most = MOST_IN_BUCKET * _width(*rows[0]) if rows[0][0] == TABLES else 2**30
+                asked += (name, most, len(rows), *[self._place(*row)[1] for row in rows])
             (found,) = self.ask(("EVAL_RO", _READ, 0, *asked))
-            order = ((table, key) for (table, _), keys in hashes.items() for key in keys)
-            self._rows.update(zip(order, found, strict=True))
+            self._rows.update(zip(chain.from_iterable(hashes.values()), found, strict=True))
 
     def _place(self, table: str, key: bytes) -> tuple[bytes, bytes]:
         """Return the hash and the field of a row."""
@@ -193,11 +198,19 @@ class RedisValues(KeyValues):
         row = table, key
         if row in self._put:
             return self._put[row]
-        if row not in self._rows and row not in (self._lacked or ()):
+        if row not in self._rows:
             self.fetch([row])
         if isinstance(self._rows.get(row), int):
             (self._rows[row],) = self.ask(("HGET", *self._place(*row)))
         return self._rows.get(row)
+
+    def get_all(self, table: str, keys: Sequence[bytes]) -> list[bytes | None]:
+        self.fetch((table, key) for key in keys)
+        return super().get_all(table, keys)
+
+    def read_sets(self, table: str, keys: Sequence[bytes]) -> list[list[bytes]]:
+        self.fetch((table, key) for key in keys)
+        return super().read_sets(table, keys)
 
     def members(
         self, table: str, key: bytes, prefix: bytes = b"", most: int | None = None
@@ -212,15 +225,11 @@ class RedisValues(KeyValues):
         self.fetch((TABLES, key) for key in keys)
         joined, crowded = [], []
         for key in keys:
-            row = self._rows.get((TABLES, key))
-            if isinstance(row, int) and in_bucket and row > in_bucket * _width(TABLES, key):
+            size = self._rows.get((TABLES, key))
+            if isinstance(size, int) and in_bucket and size > in_bucket * _width(TABLES, key):
                 crowded.append(key)
-            elif (
-                isinstance(row, int) or (TABLES, key) in self._changed or (TABLES, key) in self._put
-            ):
-                joined.append((key, b"".join(self.members(TABLES, key))))
-            elif row:
-                joined.append((key, row))
+            elif members := self.members(TABLES, key):
+                joined.append((key, b"".join(members)))
         return unpack_buckets(joined), crowded
 
     def scan(self, table: str, prefix: bytes = b"") -> Iterator[tuple[bytes, bytes]]:
@@ -290,10 +299,9 @@ def _cut_row(table: str, key: bytes, row: bytes) -> list[bytes]:
 
 
 class RedisEngine(Engine):
-    """A store on a server, see `Engine`. It refuses a server that would lose data.
+    """A store on a server; it refuses one that would lose data.
 
-    `check --rebuild` wants no crawl at work: what that adds while it reads may be missing in the
-    tables that it writes.
+    `check --rebuild` wants no crawl at work: the tables that it writes may lack what that adds.
     """
 
     shared = True
@@ -414,8 +422,7 @@ class RedisEngine(Engine):
         )
         for _ in range(_TRIES):
             try:
-                header = self._header or self._read_header()
-                values = RedisValues(self, header)
+                values = RedisValues(self, self._header or self._read_header())
                 result = work(values)
                 if not writing or values.commit():
                     self._header = values.get(HEADER, HEADER_KEY)

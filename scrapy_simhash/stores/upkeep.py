@@ -1,22 +1,31 @@
 """Look after a store: compare all that is in it, and rebuild what leads to documents.
 
-A record says which rows lead to its document (`keys.rows_of`). `Check` compares these with
-what is there, and `rebuild` writes them anew. Then nothing leads to a damaged record any more: its
-page is new when it comes again.
+A record says which rows lead to its document. `Check` compares these with what is there, and
+`rebuild` writes them anew; to a damaged record nothing leads then, so that its page is new again.
 """
 
 from __future__ import annotations
 
+from collections import defaultdict
 from typing import TYPE_CHECKING
 
 import numpy as np
 from msgspec import structs
 
-from scrapy_simhash.errors import DamagedError, StoreError
+from scrapy_simhash.errors import DamagedError
 from scrapy_simhash.judging.documents import Record, State
 from scrapy_simhash.judging.words import Counts, sort_distinct
-from scrapy_simhash.stores.documents import Documents, unpack_wording
-from scrapy_simhash.stores.keys import DISSOLVED, choose_keys, keys_of, rows_of
+from scrapy_simhash.pages.addresses import host_of
+from scrapy_simhash.pages.facts import Reader
+from scrapy_simhash.stores.documents import Documents, fingerprint_row, site_key, unpack_wording
+from scrapy_simhash.stores.keys import (
+    DISSOLVED,
+    KeyTable,
+    choose_keys,
+    keys_of,
+    make_member,
+    name_keys,
+)
 from scrapy_simhash.stores.keyvalues import (
     FINGERPRINTS,
     IDENTITIES,
@@ -31,7 +40,7 @@ from scrapy_simhash.stores.keyvalues import (
 from scrapy_simhash.tables.probing import ROW, ROW_BYTES, Prober
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
     from numpy.typing import NDArray
 
@@ -44,11 +53,7 @@ _ROWS_PER_SLICE = 65_536
 
 
 class Check:
-    """Compares all that is in a store, in one transaction.
-
-    It keeps all records but for most of their sketches in memory, some 2 kB each, and the rows of
-    one table at a time.
-    """
+    """Compares all that is in a store; keeps all records in memory, some 2 kB each."""
 
     def __init__(self, stored: Documents) -> None:
         self._stored, self._values = stored, stored.values
@@ -62,8 +67,7 @@ class Check:
                 continue
             if keys := keys_of(record):
                 self._keys[number] = choose_keys(keys, dissolved)
-            sketch = record.facts.sketch[:1]
-            record.facts = structs.replace(record.facts, sketch=sketch)
+            record.facts = structs.replace(record.facts, sketch=record.facts.sketch[:1])
             self._records[number] = record
 
     def find_problems(self) -> Iterator[str]:
@@ -71,13 +75,6 @@ class Check:
         yield from (error.what for error in self._damaged.values())
         for table in _DERIVED:
             yield from self._compare(table)
-        readers = {record.facts.reader for record in self._records.values()}
-        try:
-            missing = readers.difference(self._stored.readers)
-        except StoreError:
-            missing = readers
-        if missing:
-            yield "readers of documents are not noted, so that imports may count for none"
         yield from self._compare_tables()
         yield from self._check_texts()
 
@@ -85,7 +82,7 @@ class Check:
         """Compare a table with the rows that lead to the records."""
         may = dict[tuple[bytes, bytes], None]()
         for number, record in self._records.items():
-            may |= dict.fromkeys(rows_of(table, number, record, self._stored.seed))
+            may |= dict.fromkeys(_list_rows(table, number, record, self._stored.header.seed))
         # A sample or a name has some of them only.
         left = {} if table in {SITES, KEYS} else may
         if table == KEYS:
@@ -144,6 +141,21 @@ class Check:
             yield f"{self._name(number)} lacks its text; {_NO_WORDING}"
 
 
+def _list_rows(table: str, number: int, record: Record, seed: int) -> list[tuple[bytes, bytes]]:
+    """List key and member, or value, of the rows that may lead to a document, but rare triples."""
+    page = record.facts
+    if table == IDENTITIES:
+        return [(page.identity, octets(number))]
+    if record.state == State.DUPLICATE:
+        return []
+    if table == FINGERPRINTS:
+        return [fingerprint_row(number, record)]
+    if table == KEYS:
+        return [(key, octets(number)) for key in name_keys(page, page.group, seed)]
+    member = make_member(number, record, seed)
+    return [(site_key(host_of(page.url), seed), member)] if member else []
+
+
 def _lead(table: str, member: bytes) -> int:
     """Return the document that a row leads to."""
     return number_of(member[8:16] if table == SITES else member[-8:])
@@ -164,32 +176,55 @@ def list_own(records: Iterable[Record], *, stubs: bool = True) -> NDArray[np.uin
 
 
 def rebuild(stored: Documents, design: Design) -> dict[str, int]:
-    """Write the tables, and all that leads to documents, anew; reads the whole store.
-
-    Returns:
-        The numbers of `fingerprints` and `tables`; if not 0, of `damaged` records.
-    """
+    """Write the tables, and all that leads to documents, anew, see `Store.rebuild`."""
     values, dissolved = stored.values, _list_dissolved(stored)
-    anew = Documents(values, Prober(design), stored.seed, stored.keys.dissolved)
+    stored.keys.dissolved.clear()
     for table in (TABLES, *_DERIVED):
         values.clear(table)
     # Other processes remember what is dissolved, so that it stays so.
-    anew.keys.dissolved.clear()
     for key in dissolved:
         values.add(KEYS, key, DISSOLVED)
-    readers, fingerprints, damaged = set(), set(), 0
+    readers, fingerprints, remembered, damaged = set[Reader](), set[int](), set[int](), 0
     for some in cut(stored.scan(), _RECORDS_PER_READ):
         sound = [(number, each) for number, each in some if isinstance(each, Record)]
         damaged += len(some) - len(sound)
-        values.fetch(row for _, record in sound for row in anew.list_ahead(record))
-        for number, record in sound:
-            anew.index(number, record)
-            readers.add(record.facts.reader)
-            if record.state != State.DUPLICATE:
-                fingerprints.add(record.facts.fingerprint)
-    anew.put_readers(readers)
+
+        def index(anew: Documents, sound: Sequence[tuple[int, Record]] = sound) -> None:
+            for each in sound:
+                anew.index(*each)
+
+        # A new one each time, or it would remember all keys.
+        keys = KeyTable(values, stored.header.seed, remembered)
+        anew = Documents(values, Prober(design), stored.header, keys)
+        anew.look_ahead(index)
+        index(anew)
+        readers |= {record.facts.reader for _, record in sound}
+        kept = (record for _, record in sound if record.state != State.DUPLICATE)
+        fingerprints |= {record.facts.fingerprint for record in kept}
+    stored.put_header(design=design.name, readers=tuple(sorted(readers)))
     counted = {"fingerprints": len(fingerprints), "tables": len(design.tables)}
     return counted | ({"damaged": damaged} if damaged else {})
+
+
+def add_duplicates(stored: Documents, numbers: Iterable[int]) -> list[int]:
+    """Add to documents their near-duplicates, and theirs in turn; leaves out what is missing.
+
+    Without its original, the drop of a near-duplicate cannot be explained. Reads every record.
+    """
+    there: set[int] = set()
+    duplicates: defaultdict[int, list[int]] = defaultdict(list)
+    for number, record in stored.scan():
+        there.add(number)
+        if isinstance(record, Record) and record.original:
+            duplicates[record.original].append(number)
+    chosen: set[int] = set()
+    waiting = list(numbers)
+    while waiting:
+        number = waiting.pop()
+        if number in there and number not in chosen:
+            chosen.add(number)
+            waiting += duplicates[number]
+    return sorted(chosen)
 
 
 def read_table(stored: Documents, number: int) -> NDArray[np.uint64]:

@@ -27,7 +27,7 @@ def work(values):
     print("ready", flush=True)
     sys.stdin.readline()
 
-getattr(engine, sys.argv[2])(work)
+engine.run(work, writing=sys.argv[2] == "write")
 """
 # Opens a store, read-only or not (`True`, `False`), until it gets a line.
 OPENER = """

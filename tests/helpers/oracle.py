@@ -117,5 +117,5 @@ class Rows:
         rows += [(*row, member) for row, held in self.sets.items() for member in held]
         return sorted(row[1:] for row in rows if row[0] == table and row[1].startswith(prefix))
 
-    def fetch(self, _: object) -> None:
-        """Read nothing ahead."""
+    def get_all(self, _table: str, _keys: Sequence[bytes]) -> None:
+        """Nobody asks for the answer."""

@@ -19,8 +19,7 @@ from scrapy_simhash.judge.young import Young
 from scrapy_simhash.judging.documents import Entry, Record, State
 from scrapy_simhash.judging.hosts import SAMPLE, draw_sample
 from scrapy_simhash.pages.facts import EVERYONE, Facts, Reader
-from scrapy_simhash.stores.keys import describe_member, rank_by_keys, rows_of_site
-from scrapy_simhash.stores.keyvalues import SITES
+from scrapy_simhash.stores.keys import describe_member, make_member, rank_by_keys
 from scrapy_simhash.stores.store import Store
 from tests.helpers.crawling import list_states
 from tests.helpers.judging import Judging, fetched, judging
@@ -48,7 +47,7 @@ def stored(where: Judging | Path) -> dict[str, str]:
     return {each.facts.url[-1]: each.state for each in store.list_documents()}
 
 
-def refuse(*_: object) -> None:
+def refuse(*_: object, **__: object) -> None:
     raise StoreUnavailableError("the disk is full")
 
 
@@ -282,8 +281,8 @@ def test_a_sample_is_drawn_as_from_all_pages_of_a_host(steps: list[int]) -> None
         else:
             young.add(number, make_page_of_host(number), 0, (), is_new=True)
         there ^= {number}
-        rows = (row for n in there for row in rows_of_site(n, make_page_of_host(n).record, 0))
-        members = sorted(row[2] for row in rows if row[0] == SITES)
+        made = [make_member(number, make_page_of_host(number).record, 0) for number in there]
+        members = sorted(filter(None, made))
         assert young.draw("site.example") == draw_sample(members, describe_member, SAMPLE)
     for number in there:
         young.pop(number)

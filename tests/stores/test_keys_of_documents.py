@@ -13,15 +13,16 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from scrapy_simhash import open_store
-from scrapy_simhash.judging.documents import Document
+from scrapy_simhash.judging.documents import Document, Record, State
 from scrapy_simhash.judging.hosts import Hosts, draw_sample
 from scrapy_simhash.judging.matching import MOST_CALLED
 from scrapy_simhash.judging.rule import Site
 from scrapy_simhash.pages.facts import SKETCH_BYTES, Reader
 from scrapy_simhash.pages.features import sketch_text
 from scrapy_simhash.stores import keys as stores_keys
-from scrapy_simhash.stores.documents import CALLED, Documents
+from scrapy_simhash.stores.documents import Documents
 from scrapy_simhash.stores.keys import (
+    CALLED,
     KEYS_OF_A_PAGE,
     MOST_UNDER_KEY,
     Keys,
@@ -94,6 +95,7 @@ class KeysMachine(RuleBasedStateMachine):
         self.patch.setattr(stores_keys, "KEYS_OF_A_PAGE", self.FEW)
         self.patch.setattr(stores_keys, "MOST_UNDER_KEY", self.MOST)
         self.patch.setattr(stores_keys, "_AHEAD", 2)
+        self.patch.setattr(stores_keys, "_MOST_REMEMBERED", 5)
         self.dissolved: set[int] = set()
         self.store = Store(MemoryEngine("memory:"), rule="plain")
 
@@ -193,7 +195,7 @@ def test_a_template_is_dissolved_by_its_seventeenth_page(home: str) -> None:
             edited = make_page("edited", [*TEMPLATE, *own[number][:30], *range(50_000, 50_010)])
 
             def find(stored: Documents, page: Document = edited) -> dict[int, int]:
-                return stored.list_alike(page.facts, [page.facts.group])
+                return stored.keys.propose(page.facts, [page.facts.group], KEYS_OF_A_PAGE)[0]
 
             found = store.read(find)
             assert next(iter(found)) == number + 1
@@ -206,8 +208,9 @@ def test_a_transaction_that_is_given_up_dissolves_nothing(home: str) -> None:
 
     def give_up(stored: Documents) -> None:
         for page in pages[16:]:
-            stored.keys.enter(99, keys_of_page(page))
-            stored.list_alike(page.facts, [page.facts.group])  # reads what is dissolved
+            record = Record(page.facts, State.DONE, (), 0.0)
+            stored.keys.enter(99, record, keys_of_page(page), stored.glance)
+            stored.keys.propose(page.facts, [page.facts.group], 64)  # reads what is dissolved
         raise ValueError("given up")
 
     with open_store(home, rule="plain") as store:
@@ -234,8 +237,8 @@ def called(store: Store, title: str) -> list[list[int]]:
     page = make_named(0, title)
 
     def read(stored: Documents) -> list[list[int]]:
-        groups = stored.list_groups(page.facts)
-        return [found for _, found in stored.list_called(page.facts, groups)]
+        groups = [page.facts.group]
+        return [found for _, found in stored.keys.propose(page.facts, groups, 64)[1]]
 
     return store.read(read)
 

@@ -17,10 +17,12 @@ from hypothesis.stateful import rule, run_state_machine_as_test
 
 from scrapy_simhash import open_store
 from scrapy_simhash.errors import StoreError
+from scrapy_simhash.pages.facts import Recipe
 from scrapy_simhash.stores import keyvalues
 from scrapy_simhash.stores.copying import compact
 from scrapy_simhash.stores.documents import Documents
-from scrapy_simhash.stores.keyvalues import IDENTITIES, TABLES, Engine, KeyValues
+from scrapy_simhash.stores.keys import KeyTable
+from scrapy_simhash.stores.keyvalues import FORMAT, IDENTITIES, TABLES, Engine, Header, KeyValues
 from scrapy_simhash.stores.lmdb import MemoryEngine
 from scrapy_simhash.stores.store import Store
 from scrapy_simhash.stores.upkeep import read_table
@@ -61,7 +63,7 @@ def call_value(draw: Random, values: KeyValues | Rows) -> object:
     elif action == "delete":
         values.delete(table, key)
     if draw.random() < 0.3:
-        values.fetch((table, each) for each in draw.sample(NUMBERS, 3))
+        values.get_all(table, draw.sample(NUMBERS, 3))
     return values.get(table, key)
 
 
@@ -172,7 +174,8 @@ def test_probe_is_complete_and_exact(engine: Engine, name: str, data: st.DataObj
     prober = Prober(design)
 
     def work(values: KeyValues) -> None:
-        tables = Documents(values, prober, 0, set())
+        header = Header(FORMAT, "", Recipe(), name, 0, "words")
+        tables = Documents(values, prober, header, KeyTable(values, 0, set()))
         for row in chain.from_iterable(map(prober.split, stored)):
             values.add(TABLES, *row)
         for distance in range(design.reach_bits + 1):
@@ -184,7 +187,7 @@ def test_probe_is_complete_and_exact(engine: Engine, name: str, data: st.DataObj
         raise Aborted
 
     with pytest.raises(Aborted):
-        engine.write(work)
+        engine.run(work, writing=True)
 
 
 class LmdbMachine(StoreMachine):

@@ -16,7 +16,7 @@ import pytest
 
 from scrapy_simhash.errors import StoreUnusableError
 from scrapy_simhash.stores.documents import Documents, pack_row, unpack_row
-from scrapy_simhash.stores.header import FORMAT, Header
+from scrapy_simhash.stores.keyvalues import FORMAT, Header
 from scrapy_simhash.stores.lmdb import ALLOW_NETWORK, LmdbEngine
 from tests.helpers.children import run_script, running
 from tests.helpers.documents import document, open_lmdb

@@ -152,8 +152,8 @@ def test_more_documents_than_one_transaction_deletes(
     store.find_and_add([*pages, *twins])
     write: Callable[..., int] = store.write
 
-    def write_and_check(work: Callable[..., int]) -> int:
-        done = write(work)
+    def write_and_check(work: Callable[..., int], **ahead: bool) -> int:
+        done = write(work, **ahead)
         assert store.check() == []
         return done
 

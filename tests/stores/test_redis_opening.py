@@ -11,7 +11,7 @@ from redis import Redis
 
 from scrapy_simhash.errors import StoreUnusableError
 from scrapy_simhash.stores.documents import seal
-from scrapy_simhash.stores.header import HEADER_KEY
+from scrapy_simhash.stores.keyvalues import HEADER_KEY
 from scrapy_simhash.stores.opening import folder_of, open_store
 from scrapy_simhash.stores.redis import RedisEngine
 from tests.helpers.commanding import Run

@@ -42,14 +42,14 @@ def test_changes_are_those_of_dicts_and_sets(
             make_calls(Random(own), values, turn % 9)  # noqa: S311 - told when the test fails
             next(turns, int)()
 
-        engine.write(work)
+        engine.run(work, writing=True)
         make_calls(Random(own), rows, turn % 9)  # noqa: S311
 
     both = RedisEngine(home), RedisEngine(home)
     for turn in range(TURNS):
         ours, theirs = both if turn % 2 else both[::-1]
         write(ours, turn, partial(write, theirs, turn + TURNS, int) if turn % 3 else int)
-    found = both[0].read(lambda values: [sorted(values.scan(each)) for each in EVERY])
+    found = both[0].run(lambda values: [sorted(values.scan(each)) for each in EVERY], writing=False)
     assert found == [*map(rows.scan, EVERY)], seed
 
 
@@ -73,7 +73,7 @@ def work(values, turn):
 for turn in range(300):
     while True:
         try:
-            engine.write(lambda values: work(values, turn))
+            engine.run(lambda values: work(values, turn), writing=True)
             break
         except Exception as error:
             assert "keep changing" in str(error), error
@@ -171,12 +171,11 @@ def test_a_group_is_written_in_two_round_trips(
             def save(stored: Documents) -> None:
                 records = [Record(page.facts, State.DONE, (), 0.0) for page in pages]  # noqa: B023
                 numbered = list(enumerate(records, first))  # noqa: B023
-                stored.read_ahead_of_saves(numbered)
                 for number, record in numbered:
                     stored.save(number, record)
 
             trips[0] = 0
-            store.write(save)
+            store.write(save, ahead=True)
             assert trips[0] == 2
         assert store.check() == []
 

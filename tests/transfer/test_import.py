@@ -115,10 +115,10 @@ def test_a_store_that_cannot_be_written_ends_the_import(
     (tmp_path / "a.jsonl").write_bytes(json_lines(make_pages(160)))
     write = Store.write
 
-    def fail(store: Store, work: Any) -> Any:
+    def fail(store: Store, work: Any, **ahead: bool) -> Any:
         if store.stats()["documents"]:
             raise StoreUnavailableError("no room")
-        return write(store, work)
+        return write(store, work, **ahead)
 
     with monkeypatch.context() as patched:
         patched.setattr(Store, "write", fail)
