@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from functools import cached_property, lru_cache
+from itertools import compress
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 from urllib.parse import unquote
 
@@ -602,6 +603,8 @@ def _part_one_name(
         words = _find_subject(one, another, side), _find_subject(another, one, other)
         if all(words):
             yield f"two folders: {words[0]!r} / {words[1]!r}"
+        if one and another and not _A_NUMBER.search(one + another):  # no releases
+            yield _find_edit(side, other)
         yield _find_address_word(page, kept, side, other)  # of what stands behind a name
         yield _find_two_names(page, kept, known=known)
     if paragraph := find_paragraph(side):
@@ -610,6 +613,26 @@ def _part_one_name(
         yield "little in common"
     if not _is_one_address(mine, theirs):
         yield _find_other_cells(page, kept, side)
+
+
+def _find_edit(side: Side, other: Side) -> str:
+    """Find own words of the main text in the place of others, or among words of both, or ""."""
+    for gap in find_gaps(side.words, other.words):
+        stretches = (side, slice(*gap[:2])), (other, slice(*gap[2:]))
+        both = [each.words.tokens[at] for each, at in stretches]
+        shared = 2 * len(set(both[0]) & set(both[1]))
+        if any(_says_words(each.words, each.own, at) for each, at in stretches) and (
+            all(_says_words(each.words, each.alone, at) for each, at in stretches)
+            or shared >= min(len(set(each)) for each in both) > 0
+        ):
+            return "words in the place of others: {!r} / {!r}".format(*_show_apart(*both))
+    return ""
+
+
+def _says_words(words: Words, marked: Marks, at: slice) -> bool:
+    """Whether marked words of the main text are in a stretch, but single letters."""
+    said = compress(words.tokens[at], (marked & words.main)[at].tolist())
+    return any(len(word) > 1 or word.isdecimal() for word in said)
 
 
 def _find_other_cells(page: Page, kept: Page, side: Side) -> str:

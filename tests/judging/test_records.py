@@ -14,6 +14,7 @@ from tests.helpers.needing import slow_but
 from tests.helpers.pages import lay_out, make_words
 from tests.helpers.records import HOST, SHAPES, list_dropped, make_article, make_record, shuffle
 
+TEMPLATE = "Neutral Discussion House"
 ARTICLES = [(f"/article/{number}", make_article(number)) for number in range(10)]
 
 
@@ -427,6 +428,44 @@ def test_contacts_on_two_hosts(said: str, *, dropped: bool) -> None:
     )
     pages = [("/contact", first), ("http://franchise.example/contact", second)]
     assert bool(list_dropped([*ARTICLES, *pages])) == dropped
+
+
+@pytest.mark.parametrize(
+    ("said", "other", "dropped"),
+    [
+        # What a fifth of the pages say is template, which excuses nothing in another's place.
+        ("<p>Remote Weekend Hall", f"<p>{TEMPLATE}", False),
+        ("<p>Lecture in the winter term, room 24", "<p>Lecture in the summer term, room 45", False),
+        ("<p>An exam may be taken after 5 weeks", "<p>An exam may be taken after 9 weeks", False),
+        ("<p>A thesis may be handed in late", "<p>A thesis may not be handed in late", False),
+        # A sign beside a heading.
+        ("<p>Of ways to hand in a thesis", "<p>Of ways to hand in a thesis i", True),
+    ],
+)
+def test_what_stands_in_the_place_of_others_in_two_folders(
+    said: str, other: str, *, dropped: bool
+) -> None:
+    """A stranger's terms, faculties and issues: 101 of 1,953 documents were lost."""
+    text = lay_out(make_words(900, 200))
+    one, another = (
+        f"<title>On chapters</title><main><h1>On chapters</h1>{each}{text}</main>"
+        for each in (said, other)
+    )
+
+    def judge(folder: str, copy: str) -> bool:
+        """Return whether the same name in another folder is dropped, both of which have more."""
+        others = [
+            (f"{each}/{n}", make_article(10 * place + n, beside=f"<p>{TEMPLATE}"))
+            for place, each in enumerate((folder, copy))
+            for n in range(6)
+        ]
+        pages = [*others, (f"{folder}/chapters", one), (f"{copy}/chapters", another)]
+        return bool(list_dropped(pages))
+
+    assert judge("/ws/course", "/ss/course") == dropped
+    # A folder that only one of them has is a mirror; one with digits is a release.
+    assert judge("/course", "/mirror/course")
+    assert judge("/1.1/on", "/1.2/on")
 
 
 def test_releases_on_a_host_that_is_known_by_six_pages() -> None:
