@@ -120,7 +120,7 @@ def _show_words(words: Sequence[str]) -> str:
 
 def tell_kept(nearest_url: str | None, decided: str, alike: int, *, changed: bool) -> str:
     """Tell why a page was kept, and how many others showed its text without repeating it."""
-    told = "Kept: nothing like it, with its title or heading, had come through when it was judged"
+    told = "Kept: no page like it was found that had come through when it was judged"
     others = plural(alike, "other page")
     if changed:
         told = "Kept: it was kept before, and shows another text now"
@@ -155,7 +155,7 @@ def answer(figures: dict[str, Any], option: str) -> dict[str, str]:
     answers = {
         "What did it save?": _tell_saved(figures),
         "Is any drop wrong?": f"{nothing} {alerts}".strip() or "Nothing speaks against one.",
-        "Is anything lost?": _tell_lost(figures),
+        "Is anything not crawled?": _tell_lost(figures),
         "Is a copy kept?": f"{figures['look_alikes'] or 'No page looks like another kept one'}.",
     }
     return {question: add_option(said, option) for question, said in answers.items()}

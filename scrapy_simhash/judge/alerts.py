@@ -314,7 +314,7 @@ class LookAlikes:
         return (
             f"{plural(self._pages, 'page')} that look{'s' * (self._pages == 1)} like another one "
             f"but for {parts}{others}: scrapy simhash explain {quote(first['url'])} (like "
-            f"{quote(first['like'])}); SIMHASH_IGNORE leaves out what changes by itself"
+            f"{quote(first['like'])}); SIMHASH_IGNORE leaves out what changes at every fetch"
         )
 
     def list_kinds(self) -> list[dict[str, Any]]:

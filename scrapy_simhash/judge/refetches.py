@@ -15,9 +15,8 @@ if TYPE_CHECKING:
     from scrapy_simhash.judging.noise import Change, Slot
     from scrapy_simhash.judging.rule import Page
 
-# Of the judged pages of a crawl so many may be asked for once more; some are always free.
+# Of the judged pages of a crawl so many may be asked for once more, or as many as of one host.
 _SHARE_OF_PAGES = 0.02
-_FREE = 10
 # As many checks as doubts, but half as many of what was confirmed before.
 _SHARE_OF_CHECKS = 0.5
 # So many pages of a folder a doubt may look for one, and twice as many of a host: each costs some
@@ -117,7 +116,7 @@ class Refetches:
     def _find_bound(self) -> float:
         if len(self._done) >= _MOST_REMEMBERED:
             return 0
-        return max(_FREE, _SHARE_OF_PAGES * self.judged)
+        return max(self._most, _SHARE_OF_PAGES * self.judged)
 
     def find_pending(self, doubt: Doubt) -> int:
         """Return the document that is being asked for and may answer a doubt, too; or 0.

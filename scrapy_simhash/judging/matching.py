@@ -303,6 +303,7 @@ class Judge:
             for each in compared
             if (each.similarity or 0.0) >= _LEAST_ALIKE
             or each.candidate.distance <= self.rule.distance
+            or (each.sites is None and each.candidate.keys > 0)  # other names
         )
         nearest = min(near, key=_rank_alike, default=None)
         return None, self._make_match(nearest) if nearest else None, complete

@@ -78,7 +78,7 @@ INSERTED_SHARE = 0.5
 # What a browser may draw a page with little text from differs in so many bits at most.
 MOST_BITS_OF_ONE_DATA = 10
 _WORDS_SHOWN = 10
-DECLARED = "one declares the other as its original, or as a view of it"
+DECLARED = "one declares the other, or both one address, as original or as a view"
 # In two folders, or on two hosts, more blocks of so few words in the place of others, or numbers of
 # their own in such, make two pages: telephones, opening hours, calendars. Costs .002 of the recall
 # of the first set, .003 of the second.

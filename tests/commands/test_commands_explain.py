@@ -93,7 +93,7 @@ def test_kept_page_names_the_nearest_one_and_what_parted_them(run: Run, tmp_path
     assert "+ kiwi" in lines
     # Of the other one there was nothing near.
     out = run.text("explain", ONE, "--store", tmp_path)
-    said = "Kept: nothing like it, with its title or heading, had come through when it was judged"
+    said = "Kept: no page like it was found that had come through when it was judged"
     assert out.startswith(f"{said}\nhere (-)        {ONE}\n")
     assert f"\nif it is wrong  scrapy simhash explain --store {tmp_path} URL URL\n" in out
     lines = run("log", "--store", tmp_path).out.splitlines()

@@ -165,7 +165,7 @@ async def test_pages_that_did_not_come_are_told(tmp_path: Path, end: End, run: R
     said = f"HTTP 500: 3, HTTP 404: 1, {error}: 1"
     said = f"Did not come: 5 pages ({said}); {NONE}"
     assert end.read() == ["Judged 2 pages: 2 new." + DETAILS, said]
-    assert report(tmp_path, tmp_path)["answers"]["Is anything lost?"] == said
+    assert report(tmp_path, tmp_path)["answers"]["Is anything not crawled?"] == said
     verdict = run.answer("explain", site.url("/slow"), "--store", tmp_path)["verdict"]
     assert verdict == f"Not judged: it did not come ({error})"
 
@@ -207,7 +207,7 @@ async def test_records_that_became_one_form_are_named(tmp_path: Path, end: End, 
     end.read()
     assert end.warnings == [said]
     assert_report_agrees(tmp_path, said)
-    assert report(tmp_path, tmp_path)["answers"]["Is anything lost?"] == (
+    assert report(tmp_path, tmp_path)["answers"]["Is anything not crawled?"] == (
         "7 pages showed one text ('Log in'), 5 of which had another before; what may be behind "
         f"it was not fetched (scrapy simhash undo --dry-run --original {first!r} lists them)."
     )
@@ -234,7 +234,8 @@ async def test_kept_pages_that_look_like_another_one_are_named(
         first, like = site.url("/0-b"), site.url("/0-a")
         said = (
             "16 pages that look like another one but for '110' (16): scrapy simhash "
-            f"explain {first!r} (like {like!r}); SIMHASH_IGNORE leaves out what changes by itself."
+            f"explain {first!r} (like {like!r}); SIMHASH_IGNORE leaves out what changes at every "
+            "fetch."
         )
         assert end.read() == ["Judged 24 pages: 24 new." + DETAILS, f"Kept: {said}"]
         told = report(tmp_path, tmp_path)
@@ -285,7 +286,7 @@ async def test_a_session_that_eats_a_crawl_and_what_cut_it_off_are_named(
     assert "drop-parameters sid\n" in run("urls", "--store", tmp_path).out
     told = run.answer("report", "--store", tmp_path)["answers"]
     assert f"'sid' (scrapy simhash urls --store {tmp_path})" in told["What did it save?"]
-    assert told["Is anything lost?"].startswith(f"Crawled only{limits}.")
+    assert told["Is anything not crawled?"].startswith(f"Crawled only{limits}.")
 
 
 async def test_a_person_who_watches_sees_three_drops(

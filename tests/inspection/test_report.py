@@ -60,7 +60,7 @@ def test_pages_are_counted(tmp_path: Path) -> None:
     assert (figures["near_duplicates"], figures["near_duplicates_kept"]) == (30, 8)
     assert (figures["dropped"], figures["kept"], figures["dropped_bytes"]) == (22, 17, 22_000)
     assert figures["links_dropped"] == 44
-    said = figures["answers"]["Is anything lost?"]
+    said = figures["answers"]["Is anything not crawled?"]
     assert said.endswith(" 2 pages did not come through: no page is dropped for these.")
     counted = {"near_duplicate": 30, "new": 9, "not_judged (empty)": 1, "forgotten (failed)": 2}
     assert figures["statuses"] == counted
@@ -203,7 +203,7 @@ def test_a_form_in_place_of_known_pages_is_told_once(tmp_path: Path) -> None:
     assert (one["alert"], one["pages"]) == ("that all show one text now,", 13)
     assert (wall["alert"], wall["pages"]) == ("at unlike addresses", 5)
     said = "18 pages showed one of 2 texts, 5 of which had another before; what may be behind it"
-    assert figures["answers"]["Is anything lost?"].startswith(said)
+    assert figures["answers"]["Is anything not crawled?"].startswith(said)
     assert "Log in (or see why" in (tmp_path / "report.html").read_text("utf-8")
 
 
@@ -216,7 +216,7 @@ def test_links_that_only_dropped_pages_had_stand_by_page(tmp_path: Path) -> None
     figures = report(tmp_path, lines=lines)
     assert (figures["pages"], figures["links_not_followed"]) == (2, 3_681)
     said = "3,681 links that only dropped pages had (listed: 3)."
-    assert figures["answers"]["Is anything lost?"] == said
+    assert figures["answers"]["Is anything not crawled?"] == said
     assert figures["statuses"] == {"new": 1, "near_duplicate": 1}
     (found,) = figures["not_followed"]
     assert (found["url"], found["pages"]) == ("http://site.example/page/1", 3)

@@ -216,7 +216,7 @@ def test_what_parts_most_is_named(parted: list[str], said: str) -> None:
     assert described.startswith(said)
     assert described.endswith(
         f" scrapy simhash explain 'http://a.example/{0 if len(parted) == 1 else 1}' (like "
-        "'http://a.example/first'); SIMHASH_IGNORE leaves out what changes by itself"
+        "'http://a.example/first'); SIMHASH_IGNORE leaves out what changes at every fetch"
     )
 
 
