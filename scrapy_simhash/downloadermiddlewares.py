@@ -296,10 +296,10 @@ class SimhashDownloaderMiddleware:
                 return JudgedPage(pass_over(reason=reason, tests=error))
             if self.looking:
                 return await self._look(judges, request, response)
-            self._warn_of_unnamed(request, reader)
             young, action = scheduled and reader != NOBODY, "flag"
             if young and self.delivery.followed:
                 action = policy.choose_action(self._crawler, self.config, request)
+            self._warn_of_unnamed(request, reader)
             # A page from a cache says nothing of when its site changes.
             cached = "cached" in response.flags
             again = None if cached else partial(policy.ask_again, self._crawler, request)

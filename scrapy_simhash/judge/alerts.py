@@ -217,7 +217,7 @@ class Walls:
         """
         places = find_places(decision.requested_url or decision.url, decision.canonical)
         original = find_places(decision.match_url)
-        if not decision.is_judged or places is None:
+        if places is None or decision.status == "not_judged":
             return
         shape = places[:3]
         _note(_find_last(self._seen, shape, []), places)

@@ -743,6 +743,8 @@ def _count_names(page: Page, kept: Page, sites: tuple[Site, Site]) -> int:
 def _find_address_word(page: Page, kept: Page, side: Side, other: Side) -> str:
     """Find a word that only one address has, in its last segment, and only its page, or ""."""
     mine, theirs = page.facts.url, kept.facts.url
+    if last_segment(mine) == last_segment(theirs):
+        return ""
     one, another = (unquote(url.rpartition("://")[2].partition("/")[2]) for url in (mine, theirs))
     word = _find_subject(last_segment(mine), another, side)
     word = word or _find_subject(last_segment(theirs), one, other)

@@ -85,9 +85,9 @@ class Prober:
         """Split the rows of a fingerprint into key and rest, one pair for each table."""
         return list(self._pairs.iter_unpack(self.design.rows(check_fingerprint(fingerprint))))
 
-    def keys(self, rows: bytes, distance: int) -> tuple[bytes, ...]:
+    def _list_keys(self, rows: bytes, flips: int) -> tuple[bytes, ...]:
         """List the keys that a probe reads."""
-        if not (flips := self.design.flips_for(distance)):
+        if not flips:
             return self._keys.unpack(rows)
         keys = np.frombuffer(rows, np.uint8).reshape(-1, 1, ROW_BYTES)[..., : self._key_end]
         octets = (keys ^ _masks(self.design.key_bytes, flips)).tobytes()
@@ -110,8 +110,8 @@ class Prober:
         # Cost: for each key one descent of the B-tree, and the candidates with that key, on average
         # documents / 256**key_bytes. Each table has one key, and one more for each combination of
         # bits that the design must flip for this distance.
-        rows = self.design.rows(fingerprint)
-        found, crowded = read(self.keys(rows, distance), in_bucket)
+        flips, rows = self.design.flips_for(distance), self.design.rows(fingerprint)
+        found, crowded = read(self._list_keys(rows, flips), in_bucket)
         # Each table may find each fingerprint: of so many rows at least `most` are distinct.
         most_rows = None if most is None else most * len(self.design.tables)
         if len(found) > _FEW_ROWS * ROW_BYTES:
