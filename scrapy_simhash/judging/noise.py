@@ -192,10 +192,8 @@ def learn(first: Page, second: Page) -> list[Change]:
     rest = Slots(lists)
     changes = list(_learn_names(first, second))
     changes += _learn_words(rest.clean(first), rest.clean(second))
-    known = {each.slot for each in lists}
-    blocks = _learn_blocks(first, second, Slots(changes))
-    changes += lists + [each for each in blocks if each.slot not in known]
-    changes = changes[:MOST_SLOTS]
+    changes += lists
+    changes = [*changes, *_learn_blocks(first, second, Slots(changes))][:MOST_SLOTS]
     # What stays the same at another place with these words around it is no slot.
     same = {each.slot for each, is_same in _compare_values(changes, first, second) if is_same}
     return [each for each in changes if each.slot not in same]
@@ -315,11 +313,13 @@ class _Region(NamedTuple):
 
 
 def _learn_blocks(first: Page, second: Page, cleaned: Slots | None = None) -> Iterator[Change]:
-    """Learn behind which blocks other blocks change; with None only lists, whatever the numbers."""
-    mine, theirs = (_digest_blocks(page, cleaned) for page in (first, second))
+    """Learn behind which blocks other blocks change; or with None only where lists do."""
+    mine, theirs = (_digest_blocks(page, cleaned or NO_SLOTS) for page in (first, second))
     rows, others = _index_rows(first, mine), _index_rows(second, theirs)
     anew = {key for key, row in rows.items() if _are_drawn_anew(row, others.get(key, ()))}
     gaps = align(mine, theirs)
+    if cleaned is None:
+        gaps = [_trim(first, second, *gap) for gap in gaps]
     found: defaultdict[Slot, tuple[list[int], list[int]]] = defaultdict(lambda: ([], []))
     for n, (page, digests) in enumerate(((first, mine), (second, theirs))):
         changed = [False] * len(digests)
@@ -351,15 +351,30 @@ def _learn_blocks(first: Page, second: Page, cleaned: Slots | None = None) -> It
 
 def _are_others(mine: Sequence[list[str]], theirs: Sequence[list[str]]) -> bool:
     """Whether blocks are those of a list: three at least, at most half of them like before."""
-    alike = (_compare(*each, _LEAST_ALIKE) > 0 for each in zip(mine, theirs, strict=False))
+    pairs = zip(mine, theirs, strict=False)
+    shapes = ([[*map(_mask, block)] for block in pair] for pair in pairs)
+    alike = (one == other or _compare(one, other, _LEAST_ALIKE) > 0 for one, other in shapes)
     few = min(len(mine), len(theirs))
     return few >= _LEAST_OF_LIST and sum(alike) <= _LEAST_CHANGED * few
 
 
-def _digest_blocks(page: Page, cleaned: Slots | None) -> list[int]:
-    """Return a hash of each block without what stands in slots, or its numbers; 0 for nothing."""
-    if cleaned is None:
-        return [hash(masked) for _, masked in page.words.texts]
+def _trim(
+    first: Page, second: Page, start: int, end: int, other_start: int, other_end: int
+) -> tuple[int, int, int, int]:
+    """Leave out the last changed blocks that differ in numbers only and have a tag of their own."""
+    mine, theirs, tags = first.words.texts, second.words.texts, [b.tag for b in first.words.blocks]
+    while (
+        start < end
+        and other_start < other_end
+        and mine[end - 1][1] == theirs[other_end - 1][1]
+        and tags[end - 1] not in tags[start : end - 1]
+    ):
+        end, other_end = end - 1, other_end - 1
+    return start, end, other_start, other_end
+
+
+def _digest_blocks(page: Page, cleaned: Slots) -> list[int]:
+    """Return a hash of each block without what stands in slots; 0 if nothing is left."""
     marked, digests = cleaned.mark(page), list(page.words.digests)
     if marked.any():
         kept = (~marked).tolist()
@@ -452,10 +467,7 @@ def _are_of_list(blocks: Sequence[Block], parts: Sequence[Block], beside: set[st
         return False
     if len(parts) <= _MOST_PARTS and all(each.end - each.start <= _WORDS_OF_PART for each in parts):
         return True
-    tags, card = [block.tag for block in blocks], [block.tag for block in parts]
-    size, place = len(card), blocks.index(parts[0])
-    repeats = tags[max(0, place - size) : place] == card or tags[place + size :][:size] == card
-    return len(set(card)) > 1 and repeats and 2 * size < len(tags)
+    return len({block.tag for block in parts}) > 1 and 2 * len(parts) < len(blocks)
 
 
 def _is_label(block: _Anchored) -> bool:
@@ -733,6 +745,9 @@ class Noise:
             now = Seen(frozenset((url,)), change, seconds, change.slot in moving)
             before = self._seen.get(key) or self._earlier.get(key)
             if before is None:
+                if len(self._seen) >= MOST_SLOTS:
+                    once = (key for key, seen in self._seen.items() if len(seen.pages) < _PAGES)
+                    self._seen.pop(next(once, key), None)
                 if len(self._seen) < MOST_SLOTS:
                     self._seen[key] = now
             elif url in before.pages or not _is_wall(before.change, change):

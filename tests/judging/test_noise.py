@@ -323,6 +323,31 @@ def test_what_changes_is_shown_as_it_stands_on_both_pages_the_longest_first() ->
     assert [values[0] for values in shown] == [box[1], "seen 1 times"]
 
 
+def test_what_was_seen_once_makes_room() -> None:
+    """Boxes that end before a record's own text filled the slots of a host."""
+    noise, twice = Noise(), Slot("words", ("seen", "by"), ("guests", "$"))
+    for page in ("one", "two"):
+        noise.add(f"http://shop.example/p/{page}", [Change(twice, 1)], 5)
+    for number in range(200):
+        noise.add("http://shop.example/p/one", [Change(Slot("blocks", (f"{number}",)), 0)], 5)
+    seen = [each.change.slot for _, each in noise.describe().seen]
+    assert (len(seen), seen[0], seen[-1].before) == (64, twice, ("199",))
+
+
+def test_a_list_ends_before_what_differs_in_numbers_only() -> None:
+    """Or what is added to a page behind its last entry would be of the list."""
+    tags = "h1 p p h3 li li li p footer"
+    boxes = ("a lamp", "a tub", "doors"), ("nets", "oak", "pie")
+    first, second = (
+        make(*TEXT, LONG, "seen lately", *box, f"{guests} guests", "about", tags=tags)
+        for guests, box in enumerate(boxes, 3)
+    )
+    changes = learn(first, second)
+    assert [each.slot.behind for each in changes if each.slot.before == ("seen lately",)] == [
+        ("li",)
+    ]
+
+
 def test_a_refutation_wins_for_good() -> None:
     noise = Noise()
     for number in range(20):
