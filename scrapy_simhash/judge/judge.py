@@ -452,7 +452,7 @@ class CrawlJudge:
             changes, moving = learn(first, asked.second or answer), set["Slot"]()
             if asked.second is not None:
                 # What moved once may be a price.
-                moving = {each.slot for each in learn(asked.second, answer)}
+                moving = {each.slot for each in learn(asked.second, answer) if not each.stays}
             elif noise.may_move(changes) and self._refetches.ask_once_more(
                 asked, answer, _MOST_ASKED_IN_DOUBT
             ):

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections import Counter, defaultdict
 from difflib import SequenceMatcher
-from itertools import chain, compress, islice, takewhile
+from itertools import chain, compress, takewhile
 from operator import not_
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
@@ -58,7 +58,9 @@ _LONGER = 2
 _FEW_WORDS = 3
 # Blocks of so few words are labels, "advertisement", and parts of cards: a place, a price.
 _WORDS_OF_PART, _MOST_PARTS = 4, 2
-_LEAST_OF_LIST = 3
+_LEAST_OF_LIST, _NEAR = 3, 6
+# So many blocks of a list may be those of the answer before by chance.
+_MOST_STAYING = 0.1
 _PAGES = 2
 # What changes within so short a time does so at every fetch, or nearly.
 _AT_EVERY_FETCH_SECONDS = 60.0
@@ -95,8 +97,9 @@ class Change(NamedTuple):
         slot: where.
         most: how many words it has at most; 0 for blocks.
         values: before and after.
-        weak: it may be a record's, so two pages are needed.
+        weak: it may be a record's, so it must change twice in a row.
         url: where it changed; "" for two pages.
+        stays: a block in it stays, which may be a record's: it counts once none did.
     """
 
     slot: Slot
@@ -104,6 +107,7 @@ class Change(NamedTuple):
     values: tuple[str, str] = ("", "")
     weak: bool = False
     url: str = ""
+    stays: bool = False
 
     def __str__(self) -> str:
         """Name it for people."""
@@ -317,18 +321,28 @@ def _learn_blocks(first: Page, second: Page, cleaned: Slots | None = None) -> It
     mine, theirs = (_digest_blocks(page, cleaned or NO_SLOTS) for page in (first, second))
     rows, others = _index_rows(first, mine), _index_rows(second, theirs)
     anew = {key for key, row in rows.items() if _are_drawn_anew(row, others.get(key, ()))}
-    gaps = align(mine, theirs)
+    gaps, counts = align(mine, theirs), [_count_blocks(page.words) for page in (first, second)]
     if cleaned is None:
-        gaps = [_trim(first, second, *gap) for gap in gaps]
+        # Between two changed ones may be parts of one list.
+        nexts = [*(start for start, *_ in gaps[1:]), len(mine) + _NEAR]
+        gaps = [
+            gap if after - gap[1] < _NEAR else _trim(first, second, *gap)
+            for gap, after in zip(gaps, nexts, strict=False)
+        ]
     found: defaultdict[Slot, tuple[list[int], list[int]]] = defaultdict(lambda: ([], []))
     for n, (page, digests) in enumerate(((first, mine), (second, theirs))):
         changed = [False] * len(digests)
         for gap in gaps:
             start, end = gap[2 * n : 2 * n + 2]
             changed[start:end] = [digest != 0 for digest in digests[start:end]]
-        for region in _list_regions(page, changed, anew):
+        for region in _list_regions(page, changed, anew, closes=cleaned is None):
             found[region.slot][n].extend(range(region.start, region.end))
     for slot, places in found.items():
+        if cleaned is None and not all(places):
+            # A part of its last card may be that of another one, and seem to be behind the list.
+            n = 0 if places[1] else 1
+            for start, end in Slots([Change(slot, 0)]).locate((first, second)[n]).get(slot, ()):
+                places[n].extend(np.unique((first, second)[n].words.block_of[start:end]).tolist())
         # What only one answer has may be a wall in the place of the page's own text; and what is
         # said in another order is no less what a page says.
         if all(places) and sorted(mine[n] for n in places[0]) != sorted(
@@ -346,7 +360,24 @@ def _learn_blocks(first: Page, second: Page, cleaned: Slots | None = None) -> It
             words = [[*chain.from_iterable(each)] for each in texts]
             shown = " ".join(words[0][:12]), " ".join(words[1][:12])
             weak = any(sum(not _DIGIT.search(word) for word in each) < _FEW_WORDS for each in words)
-            yield Change(slot, 0, shown, weak)
+            stays = _stay(texts[0], texts[1], counts)
+            yield Change(slot, 0, shown, weak or stays, stays=stays)
+
+
+def _stay(
+    mine: Sequence[list[str]],
+    theirs: Sequence[list[str]],
+    counts: Iterable[Counter[tuple[str, ...]]],
+) -> bool:
+    """Whether blocks stay at their place, which each page has once: they may be a record's."""
+    stay = {
+        block
+        for turn in (1, -1)
+        for block, other in zip(map(tuple, mine[::turn]), map(tuple, theirs[::turn]), strict=False)
+        if block == other and all(times[block] == 1 for times in counts)
+    }
+    few = len(stay) <= _MOST_STAYING * min(len(mine), len(theirs))
+    return any(len(block) > _WORDS_OF_PART for block in stay) or not few
 
 
 def _are_others(mine: Sequence[list[str]], theirs: Sequence[list[str]]) -> bool:
@@ -356,6 +387,10 @@ def _are_others(mine: Sequence[list[str]], theirs: Sequence[list[str]]) -> bool:
     alike = (one == other or _compare(one, other, _LEAST_ALIKE) > 0 for one, other in shapes)
     few = min(len(mine), len(theirs))
     return few >= _LEAST_OF_LIST and sum(alike) <= _LEAST_CHANGED * few
+
+
+def _count_blocks(words: Words) -> Counter[tuple[str, ...]]:
+    return Counter(tuple(words.tokens[start:end]) for _, start, end in words.blocks)
 
 
 def _trim(
@@ -413,11 +448,14 @@ def _are_drawn_anew(mine: Sequence[int], theirs: Sequence[int]) -> bool:
     return sum(each.size for each in matcher.get_matching_blocks()) < _LEAST_CHANGED * size
 
 
-def _list_regions(page: Page, changed: list[bool], anew: set[_Row]) -> Iterator[_Region]:
+def _list_regions(
+    page: Page, changed: list[bool], anew: set[_Row], *, closes: bool
+) -> Iterator[_Region]:
     """List the blocks in a row that are not in another answer, but headings.
 
-    Where a block with one of their tags follows, they end before it alone: what changes may be
-    missing on another page, and what that says in its place would be taken for it.
+    Where a block with one of their tags follows, they end before it alone, if they are of a list
+    (`closes`): what changes may be missing on another page, and what that says in its place would
+    be taken for it.
     """
     blocks = list(list_anchors(page))
     changed = [
@@ -449,8 +487,8 @@ def _list_regions(page: Page, changed: list[bool], anew: set[_Row]) -> Iterator[
         if end < len(blocks) and blocks[end][0].tag in tags:
             if start and _is_label(blocks[start - 1]) and blocks[start - 1][0].tag not in tags:
                 slot = Slot(LABELLED, (anchor,), tuple(tags))
-            elif len(slot.behind) > 1:
-                slot = slot._replace(before=(anchor, blocks[end][2]))
+            elif closes and len(slot.behind) > 1:
+                slot = Slot(BLOCKS, (anchor, blocks[end][2]), tuple(dict.fromkeys(tags)))
             else:
                 continue
         yield _Region(slot, start, end)
@@ -476,17 +514,19 @@ def _is_label(block: _Anchored) -> bool:
     return end - start <= _WORDS_OF_PART and tag not in _HEADINGS and own != _NAME
 
 
-def _find_end(slot: Slot, blocks: Sequence[_Anchored], start: int) -> int:
-    """Find where the blocks of a slot end if they begin at a place; there, if they do not."""
+def _find_end(slot: Slot, blocks: Sequence[_Anchored], start: int) -> tuple[int, bool]:
+    """Find where the blocks that begin at a place end, and whether they are those of a slot."""
     if slot.kind == LABELLED:
         end = start + len(slot.behind)
-        return end if tuple(block.tag for block, *_ in blocks[start:end]) == slot.behind else start
+        return end, tuple(block.tag for block, *_ in blocks[start:end]) == slot.behind
     end, closes = start, slot.before[1:]
-    for block, _, own in islice(blocks, start, None):
-        if own in closes or block.tag not in slot.behind or block.tag == _MAIN_HEADING:
+    while end < len(blocks) and blocks[end][2] not in closes:
+        if blocks[end][0].tag not in slot.behind or blocks[end][0].tag == _MAIN_HEADING:
             break
         end += 1
-    return end if not closes or (end < len(blocks) and blocks[end][2] in closes) else start
+    if closes and (blocks[start][0].tag != slot.behind[0] or end == len(blocks)):
+        return end, False
+    return end, end > start and (not closes or blocks[end][2] in closes)
 
 
 def _list_runs_of(marked: Sequence[bool]) -> list[tuple[int, int]]:
@@ -519,11 +559,13 @@ class Slots:
         """Find where each slot stands on a page: from one word to before another."""
         found: defaultdict[Slot, list[tuple[int, int]]] = defaultdict(list)
         blocks = list(list_anchors(page)) if self._words or self._blocks else []
+        ends = Counter[Slot]()
         for place, (block, anchor, _) in enumerate(blocks):
             for slot in self._blocks.get(anchor, ()):
-                last = _find_end(slot, blocks, place)
-                if last > place and not (found[slot] and found[slot][-1][1] > block.start):
-                    found[slot].append((block.start, blocks[last - 1][0].end))
+                if place >= ends[slot]:  # else it goes on, or what ends it is missing
+                    ends[slot], is_there = _find_end(slot, blocks, place)
+                    if is_there:
+                        found[slot].append((block.start, blocks[ends[slot] - 1][0].end))
             for slot, start, end in self._find_words(page.words.shapes[block.start : block.end]):
                 found[slot].append((block.start + start, block.start + end))
         for _, numbers in _list_numbers(page) if self._names else ():
@@ -672,7 +714,10 @@ class Seen(NamedTuple):
         """Return what both have seen."""
         return self._replace(
             pages=frozenset([*self.pages, *other.pages - self.pages][:_PAGES]),
-            change=self.change._replace(most=max(self.change.most, other.change.most)),
+            change=self.change._replace(
+                most=max(self.change.most, other.change.most),
+                weak=self.change.weak and other.change.weak,
+            ),
             seconds=min(self.seconds, other.seconds),
             moves=self.moves or other.moves,
         )
@@ -863,9 +908,10 @@ class Noise:
             folders[slot].append(seen)
         found = []
         for slot, each in folders.items():
-            if (folder, slot) in self._refuted:
+            # A label may stay on other pages where what it labels is missing.
+            if (folder, slot) in self._refuted or slot.kind == LABELLED:
                 continue
-            if each[0].change.weak and not any(seen.moves for seen in each):
+            if all(seen.change.weak and not seen.moves for seen in each):
                 continue
             mine = everywhere.get((folder, slot))
             if len(each) >= _PAGES or (mine is not None and len(mine.pages) >= _PAGES):
