@@ -335,7 +335,8 @@ def _learn_blocks(first: Page, second: Page, cleaned: Slots | None = None) -> It
         for gap in gaps:
             start, end = gap[2 * n : 2 * n + 2]
             changed[start:end] = [digest != 0 for digest in digests[start:end]]
-        for region in _list_regions(page, changed, anew, closes=cleaned is None):
+        told = {key for key, row in (rows, others)[n].items() if row}
+        for region in _list_regions(page, changed, told, anew, closes=cleaned is None):
             found[region.slot][n].extend(range(region.start, region.end))
     for slot, places in found.items():
         if cleaned is None and not all(places):
@@ -449,7 +450,7 @@ def _are_drawn_anew(mine: Sequence[int], theirs: Sequence[int]) -> bool:
 
 
 def _list_regions(
-    page: Page, changed: list[bool], anew: set[_Row], *, closes: bool
+    page: Page, changed: list[bool], told: set[_Row], anew: set[_Row], *, closes: bool
 ) -> Iterator[_Region]:
     """List the blocks in a row that are not in another answer, but headings.
 
@@ -470,7 +471,9 @@ def _list_regions(
         if (key in anew or sum(changed[start:end]) >= _LEAST_CHANGED * (end - start)) and all(
             block.end - block.start < PARAGRAPH_WORDS for block in staying
         ):
-            changed[start:end] = [True] * (end - start)
+            # What stays in front of what changes is the anchor.
+            stay = [*changed[start:end], True].index(True) if key in told - anew else 0
+            changed[start + stay : end] = [True] * (end - start - stay)
     runs: list[tuple[int, int]] = []
     for start, end in _list_runs_of(changed):
         beside = {blocks[n][0].tag for each in (*runs[-1:], (start, end)) for n in range(*each)}
