@@ -216,8 +216,7 @@ class Walls:
         login page are alike.
         """
         places = find_places(decision.requested_url or decision.url, decision.canonical)
-        original = find_places(decision.match_url)
-        if places is None or decision.status == "not_judged":
+        if not decision.is_judged or places is None:
             return
         shape = places[:3]
         _note(_find_last(self._seen, shape, []), places)
@@ -228,6 +227,7 @@ class Walls:
         document, new_links = decision.match_document, decision.new_links or 0.0
         if not document or new_links >= MOSTLY_NEW:
             return
+        original = find_places(decision.match_url)
         _, led = _find_last(self._led, (document, shape), (decision.match_url or "", []))
         _note(led, places)
         for name in places.parameters:

@@ -45,8 +45,8 @@ from scrapy_simhash.judge.young import MOST_YOUNG, WithYoung, Young
 from scrapy_simhash.judging.documents import State, Verdict, make_document
 from scrapy_simhash.judging.hosts import Hosts
 from scrapy_simhash.judging.matching import UNCHANGED, UNDELIVERED, Judge, Trusted
-from scrapy_simhash.judging.noise import learn
 from scrapy_simhash.judging.rule import Page
+from scrapy_simhash.judging.slots import learn
 from scrapy_simhash.pages.addresses import are_of_one_origin, bound_url, host_of
 from scrapy_simhash.pages.facts import WHOLE_TEXT, Share
 from scrapy_simhash.pages.links import MOSTLY_NEW
@@ -61,7 +61,8 @@ if TYPE_CHECKING:
     from scrapy_simhash.judge.young import YoungPage
     from scrapy_simhash.judging.documents import Document, Entry, Match, Reading
     from scrapy_simhash.judging.matching import Doubt
-    from scrapy_simhash.judging.noise import Measured, Slot
+    from scrapy_simhash.judging.noise import Measured
+    from scrapy_simhash.judging.slots import Slot
     from scrapy_simhash.pages.facts import PageFingerprint, Reader
     from scrapy_simhash.pages.links import PageLinks
     from scrapy_simhash.stores.documents import Documents

@@ -73,7 +73,7 @@ class PageReader:
                 seed,
                 page.url,
                 MIN_FEATURES,
-                ignore=self._config.find_ignored(page.url) if self._config.ignore else (),
+                ignore=self._config.find_ignored(page.url),
             )
         if self._scope == "global":
             return made, ""

@@ -12,8 +12,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from scrapy_simhash.judging.matching import Doubt
-    from scrapy_simhash.judging.noise import Change, Slot
     from scrapy_simhash.judging.rule import Page
+    from scrapy_simhash.judging.slots import Change, Slot
 
 # Of the judged pages of a crawl so many may be asked for once more, or as many as of one host.
 _SHARE_OF_PAGES = 0.02

@@ -6,8 +6,9 @@ from collections import Counter, OrderedDict
 from itertools import chain
 from typing import TYPE_CHECKING, TypeVar
 
-from scrapy_simhash.judging.noise import NO_SLOTS, Noise, Slots, clean_both
+from scrapy_simhash.judging.noise import Noise
 from scrapy_simhash.judging.rule import LEAST_KNOWN, MET, UNKNOWN, Page, Site
+from scrapy_simhash.judging.slots import NO_SLOTS, Slots, clean_both
 from scrapy_simhash.judging.words import Words
 from scrapy_simhash.pages.addresses import host_of
 
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable
 
     from scrapy_simhash.judging.documents import Reading
-    from scrapy_simhash.judging.noise import Change
+    from scrapy_simhash.judging.slots import Change
     from scrapy_simhash.judging.words import Marks
     from scrapy_simhash.pages.facts import Facts
 

@@ -14,6 +14,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 from itertools import islice
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -36,7 +37,6 @@ from scrapy_simhash.judging.documents import (
 )
 from scrapy_simhash.judging.documents import WORDS_DISTANCE_BITS as FEW_BITS
 from scrapy_simhash.judging.hosts import Hosts
-from scrapy_simhash.judging.noise import Slots, clean_both, learn, may_be_doubted, show_standing
 from scrapy_simhash.judging.rule import (
     DECLARED,
     RULES,
@@ -47,6 +47,7 @@ from scrapy_simhash.judging.rule import (
     find_declared,
     find_names_apart,
 )
+from scrapy_simhash.judging.slots import Slots, clean_both, learn, may_be_doubted, show_standing
 from scrapy_simhash.judging.words import compare_words, find_signs
 from scrapy_simhash.pages.addresses import (
     are_of_one_origin,
@@ -61,8 +62,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
     from scrapy_simhash.judging.documents import Reading, Rule, Standing
-    from scrapy_simhash.judging.noise import Change as Noisy
     from scrapy_simhash.judging.rule import Site
+    from scrapy_simhash.judging.slots import Change as Noisy
     from scrapy_simhash.judging.words import Side
     from scrapy_simhash.pages.facts import Facts
     from scrapy_simhash.pages.wording import Wording
@@ -390,10 +391,10 @@ class Judge:
                 alone = int(each.sides[0].alone.sum()) if each.sides else len(each.pages[0].words)
                 far = not _are_called_alike(page.facts.url, each.kept.facts.url)
                 kept = Doubt(each.candidate.number, each.kept, far=far)
-                parted.append((far, alone, kept.document, place, kept, each.pages, each.sites))
-        parted = sorted(parted, key=lambda each: each[:3])[:_MOST_DOUBTED]
-        in_vain = all(self.is_in_vain(each[4]) for each in parted)
-        for _, alone, _, place, kept, pages, sites in parted:
+                parted.append(((far, alone, kept.document), place, kept, each.pages, each.sites))
+        parted = sorted(parted, key=itemgetter(0))[:_MOST_DOUBTED]
+        in_vain = all(self.is_in_vain(kept) for _, _, kept, _, _ in parted)
+        for (_, alone, _), place, kept, pages, sites in parted:
             words = len(pages[0].words)
             if alone > _MOST_IN_DOUBT * words and words >= STUB_WORDS:
                 break
@@ -494,10 +495,7 @@ class Judge:
 
     def _make_match(self, compared: _Compared) -> Match:
         mine, theirs = compared.facts
-        declared = mine.canonical or theirs.canonical
-        better_url = declared != "" and is_better_url(
-            mine.url, mine.canonical, theirs.url, theirs.canonical
-        )
+        better_url = is_better_url(mine.url, mine.canonical, theirs.url, theirs.canonical)
         standing = self._stand(compared.candidate)
         return compared.describe(standing=standing, better_url=better_url)
 

@@ -181,8 +181,7 @@ class Words:
         if not path or path not in self.wording.text:
             return None
         # Without its first slash a path may be what a record says: "2026/11/26", "eur/usd".
-        host = re.escape(host)
-        written = rf"(?:(?<!\w){host}|(?<![\w/]))/{re.escape(path)}(?![\w/])"
+        written = rf"(?:(?<!\w){re.escape(host)}|(?<![\w/]))/{re.escape(path)}(?![\w/])"
         marked = np.zeros(len(self), np.bool_)
         place = end = 0
         for found in re.finditer(written, self.wording.text):
@@ -335,9 +334,8 @@ class Side(NamedTuple):
 
 def compare_words(words: Words, other: Words, template: tuple[Marks, Marks] | None) -> Side:
     """Compare a page with another one; `template` are its triples that are its site's."""
-    both, exact = (
-        counts.count(each) > 0 for counts, each in zip(other.counted, words.triples, strict=True)
-    )
+    both = other.counted[0].count(words.triples[0]) > 0
+    exact = other.counted[1].count(words.triples[1]) > 0
     alone = np.where(words.numbers, middle(~exact), middle(~both))
     if template is None:
         return Side(words, both, both, alone, alone)

@@ -80,7 +80,7 @@ def compact(folder: Path) -> None:
         engine.close()
 
 
-def back_up(store: Store, folder: Path, *, check: bool = True) -> dict[str, Any]:
+def back_up(store: Store, folder: Path) -> dict[str, Any]:
     """Copy a store into a new folder, even while crawls write.
 
     The copy has every write that was acknowledged before this call. Decision logs are not copied.
@@ -89,7 +89,6 @@ def back_up(store: Store, folder: Path, *, check: bool = True) -> dict[str, Any]
     Args:
         store: an open store, in a folder.
         folder: a new folder in an existing one, on a local disk, outside of the store.
-        check: compare everything in the copy before it gets its name, see `Store.check`.
 
     Returns:
         `folder`, `documents`, `fingerprints`, `bytes` and `checked`.
@@ -126,7 +125,7 @@ def back_up(store: Store, folder: Path, *, check: bool = True) -> dict[str, Any]
             engine.run(lambda values: _copy_rows(values, copied), writing=False)
             Path(temporary, LOCK_FILE).touch()  # it need not be verified
             with open_as_it_is(temporary) as made:
-                _require_sound(made.check() if check else [])
+                _require_sound(made.check())
                 counted = made.stats()
             Path(temporary, LOCK_FILE).unlink(missing_ok=True)  # of its reader
             sync_folder(Path(temporary))
@@ -139,7 +138,7 @@ def back_up(store: Store, folder: Path, *, check: bool = True) -> dict[str, Any]
             "or name a folder whose parent exists and can be written"
         ) from error
     shown = {name: counted[name] for name in ("documents", "fingerprints", "bytes")}
-    return {"folder": str(target), **shown, "checked": check}
+    return {"folder": str(target), **shown, "checked": True}
 
 
 def _require_sound(problems: list[str]) -> None:

@@ -8,17 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from scrapy_simhash.judging.noise import (
-    Change,
-    Noise,
-    Slot,
-    Slots,
-    clean_both,
-    join,
-    learn,
-    show_standing,
-)
+from scrapy_simhash.judging.noise import Noise, join
 from scrapy_simhash.judging.rule import Page
+from scrapy_simhash.judging.slots import Change, Slot, Slots, clean_both, learn, show_standing
 from scrapy_simhash.pages.facts import Facts
 from scrapy_simhash.pages.wording import Wording
 

@@ -1,0 +1,663 @@
+"""Slots: where something changes between two answers to one address, and how it is cut out.
+
+A slot is words between the same words, blocks behind the same anchor, or a number in a name.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter, defaultdict
+from difflib import SequenceMatcher
+from itertools import compress, takewhile
+from operator import not_
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+
+import numpy as np
+
+from scrapy_simhash.judging.rule import PARAGRAPH_WORDS, Page
+from scrapy_simhash.judging.words import ANY_NUMBER, align
+from scrapy_simhash.pages.features import normalise, tokenise
+
+if TYPE_CHECKING:
+    from collections.abc import (
+        Callable,
+        Collection,
+        Iterable,
+        Iterator,
+        Sequence,
+    )
+
+    from scrapy_simhash.judging.words import Block, Marks, Words
+
+    _Anchored: TypeAlias = tuple[Block, str, str]  # as `list_anchors` has it
+    _Row: TypeAlias = tuple[str, str]  # of blocks with one tag: what stands before, and the tag
+    _Numbers: TypeAlias = dict[tuple[str, ...], tuple[int, str]]  # by what is around: place, word
+
+# A slot of words: the two words before and behind it, digits masked, within its block.
+WORDS, BLOCKS, LABELLED, NAMES = "words", "blocks", "labelled", "name"
+_AROUND = 2
+_MAIN_HEADING = "h1"
+_HEADINGS = {"h1", "h2", "h3", "h4", "h5", "h6"}
+_START, _END, _NUMBER, _NAME = "^", "$", ANY_NUMBER, "<name>"
+# Blocks are two answers of one if so many of their words are the same.
+_LEAST_ALIKE = 0.5
+# Of the blocks of a list that is drawn anew so many have changed, or stand in another order: of
+# five entries from nine some three are those of the answer before.
+_LEAST_CHANGED = 0.5
+# Two answers that share less say nothing of a page: a ban, "sold out".
+_LEAST_SHARED = 0.5
+# A slot is taken to be so many times as long as it was seen.
+_LONGER = 2
+# Blocks with fewer words beside their numbers may be a record's: a price, a size.
+_FEW_WORDS = 3
+# Blocks of so few words are labels, "advertisement", and parts of cards: a place, a price.
+_WORDS_OF_PART, _MOST_PARTS = 4, 2
+_LEAST_OF_LIST, _NEAR = 3, 6
+# So many blocks of a list may be those of the answer before by chance.
+_MOST_STAYING = 0.1
+MOST_SLOTS = 64
+_LONGEST_SHOWN = 60
+_MOST_CHANGED_BLOCKS = 64
+_MOST_PAIRED = 30
+# Pairs of words that are compared to learn from two answers: some 10 ms.
+_MOST_COMPARED = 200_000
+# Longer stretches of words are no slot between words.
+_MOST_IN_A_SLOT = 30
+# Of longer blocks, a product of words, only the ends are aligned: else one takes seconds.
+_MOST_ALIGNED = 10_000
+# Noise is at most half of a page, or none of it is.
+_MOST_NOISE = 0.5
+_DIGIT, _ANYTHING = re.compile(r"\d"), re.compile("")
+_LEADING = re.compile(r"\s*[(\[]\d+[)\]]\s*")
+
+
+class Slot(NamedTuple):
+    """Where something may change: its kind, and what stands around it."""
+
+    kind: str
+    before: tuple[str, ...] = ()
+    behind: tuple[str, ...] = ()
+
+
+class Change(NamedTuple):
+    """What changed between two answers to one address, or stands in two pages.
+
+    Attributes:
+        slot: where.
+        most: how many words it has at most; 0 for blocks.
+        values: before and after.
+        weak: it may be a record's, so it must change twice in a row.
+        url: where it changed; "" for two pages.
+        stays: a block in it stays, which may be a record's: it counts once none did.
+    """
+
+    slot: Slot
+    most: int
+    values: tuple[str, str] = ("", "")
+    weak: bool = False
+    url: str = ""
+    stays: bool = False
+
+    def __str__(self) -> str:
+        """Name it for people."""
+        before, after = (
+            each if len(each) <= _LONGEST_SHOWN else f"{each[:_LONGEST_SHOWN]}..."
+            for each in self.values
+        )
+        return f"{before!r} / {after!r} at {self.url}"
+
+
+def _mask(word: str) -> str:
+    return _NUMBER if _DIGIT.search(word) else word
+
+
+def _context(
+    tokens: Sequence[str], start: int, end: int
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return the two words before and behind a stretch of a block."""
+    before = (_START, _START, *map(_mask, tokens[max(0, start - _AROUND) : start]))
+    behind = (*map(_mask, tokens[end : end + _AROUND]), _END, _END)
+    return before[-_AROUND:], behind[:_AROUND]
+
+
+def _is_telling(before: tuple[str, ...], behind: tuple[str, ...]) -> bool:
+    """Whether what stands around a slot is enough to find it on other pages."""
+    real = sum(word not in {_START, _END, _NUMBER} for word in before + behind)
+    return real >= _AROUND or (real == 1 and _START in before and behind == (_END, _END))
+
+
+def list_anchors(page: Page) -> Iterator[_Anchored]:
+    """List the blocks, each with the text of the one before, "" for none, and its own; masked."""
+    words, title, heading = page.words, " ".join(page.title), " ".join(page.heading)
+    before = ""
+    for block, (text, masked) in zip(words.blocks, words.texts, strict=True):
+        # Another heading than the main one may be of a box: "Latest comments".
+        is_name = text == heading and (block.tag == _MAIN_HEADING or text in title)
+        own = _NAME if text and (is_name or text == title) else masked
+        yield block, before, own
+        before = own
+
+
+def _list_runs(mine: Sequence[str], theirs: Sequence[str]) -> list[tuple[int, int, int, int]]:
+    """List what differs between two blocks, each with the numbers beside it.
+
+    Two with fewer words between them than tell a slot are one: "by Ann and 7 guests".
+    """
+    runs: list[tuple[int, int, int, int]] = []
+    for kind, start, end, first, last in _align(mine, theirs):
+        if kind == "equal":
+            continue
+        before = _count_same(mine[:start][::-1], theirs[:first][::-1], _DIGIT)
+        behind = _count_same(mine[end:], theirs[last:], _DIGIT)
+        begins = start - before, first - before
+        if runs and begins[0] - runs[-1][1] < _AROUND:
+            begins = runs.pop()[::2]
+        runs.append((begins[0], end + behind, begins[1], last + behind))
+    return runs
+
+
+def _align(mine: Sequence[str], theirs: Sequence[str]) -> Iterable[tuple[str, int, int, int, int]]:
+    """Align two blocks; of long ones only the ends."""
+    if len(mine) * len(theirs) <= _MOST_ALIGNED:
+        return SequenceMatcher(None, mine, theirs, autojunk=False).get_opcodes()
+    begin = _count_same(mine, theirs)
+    end = _count_same(mine[begin:][::-1], theirs[begin:][::-1])
+    return [("replace", begin, len(mine) - end, begin, len(theirs) - end)]
+
+
+def _count_same(
+    mine: Sequence[str], theirs: Sequence[str], kind: re.Pattern[str] = _ANYTHING
+) -> int:
+    """Count the words of a kind that two texts begin with, both the same."""
+    same = (one == other and kind.search(one) for one, other in zip(mine, theirs, strict=False))
+    return sum(1 for _ in takewhile(bool, same))
+
+
+def learn(first: Page, second: Page) -> list[Change]:
+    """Learn from two answers to one address where it changes, the narrowest slots first.
+
+    Of two pages: where they differ. Nothing if they share less than half of their words. Takes time
+    that grows with the words, of 27,000 of them .2 s.
+    """
+    if not share_enough(first.words, second.words):
+        return []
+    lists = list(_learn_blocks(first, second))
+    rest = Slots(lists)
+    changes = list(_learn_names(first, second))
+    changes += _learn_words(rest.clean(first), rest.clean(second))
+    changes += lists
+    changes = [*changes, *_learn_blocks(first, second, Slots(changes))][:MOST_SLOTS]
+    # What stays the same at another place with these words around it is no slot.
+    same = {each.slot for each, is_same in compare_values(changes, first, second) if is_same}
+    return [each for each in changes if each.slot not in same]
+
+
+def may_be_doubted(mine: Words, theirs: Words) -> bool:
+    """Whether so few blocks of two pages differ that noise may be all that parts them.
+
+    Of 1,125 pairs of the living sites 402 were doubted, of which 11 blocks differ at most. To learn
+    from two pages of 27,000 words in which some 100 differ takes .2 s.
+    """
+    here, there = set(mine.digests), set(theirs.digests)
+    return max(len(here - there), len(there - here)) <= _MOST_CHANGED_BLOCKS
+
+
+def share_enough(mine: Words, theirs: Words) -> bool:
+    """Whether two answers are of one page: half of their words, numbers aside, are the same."""
+    one, other = Counter(mine.shapes), Counter(theirs.shapes)
+    both = sum((one & other).values())
+    return both >= _LEAST_SHARED * max(len(mine), len(theirs))
+
+
+def _learn_names(first: Page, second: Page) -> Iterator[Change]:
+    """Learn where numbers in title and heading change, if nothing else does."""
+    mine, theirs = _list_numbers(first), _list_numbers(second)
+    for (words, one), (others, other) in zip(mine, theirs, strict=True):
+        left = [word for n, word in enumerate(words) if n not in {n for n, _ in one.values()}]
+        if left != [w for n, w in enumerate(others) if n not in {n for n, _ in other.values()}]:
+            continue
+        for place in dict.fromkeys((*one, *other)):
+            values = one.get(place, (0, ""))[1], other.get(place, (0, ""))[1]
+            if values[0] != values[1]:
+                yield Change(Slot(NAMES, place), 1, values, weak=place != (_START,))
+
+
+def _list_numbers(page: Page) -> list[tuple[Sequence[str], _Numbers]]:
+    """List the words of title and heading, and their numbers by what stands around them.
+
+    That is a number in brackets before the name, one behind its last word, or one before two
+    words: "(7) Tea - Board", "Tea - Board (7)", "Tea - 7 new messages".
+    """
+    found: list[tuple[Sequence[str], _Numbers]] = []
+    for shown in (page.facts.title, page.facts.heading):
+        words = tokenise(normalise(shown))
+        numbers: _Numbers = {}
+        for n, word in enumerate(words):
+            if not word.isdecimal():
+                continue
+            place: tuple[str, ...] = (*map(_mask, words[n + 1 : n + 3]), _END)[:2]
+            if n == 0:
+                place = (_START,) if _LEADING.match(shown) else ()
+            elif n + 1 == len(words):
+                place = (_mask(words[n - 1]), _END)
+            numbers[place] = n, word
+        numbers.pop((), None)
+        found.append((words, numbers))
+    return found
+
+
+def _list_changed(words: Words, other: Words) -> list[tuple[str, list[str], list[str]]]:
+    """List tags, words and shapes of blocks that another page has not."""
+    there = set(other.digests)
+    return [
+        (block.tag, words.tokens[block.start : block.end], words.shapes[block.start : block.end])
+        for block, digest in zip(words.blocks, words.digests, strict=True)
+        if digest not in there
+    ][:_MOST_CHANGED_BLOCKS]
+
+
+def _compare(mine: list[str], theirs: list[str], least: float) -> float:
+    """Return how alike two blocks are, 0 to 1; 0 if that is not more than `least`."""
+    if len(mine) > _AROUND and mine[:_AROUND] == theirs[:_AROUND]:  # a label
+        return 1.0
+    length = len(mine) + len(theirs)
+    if 2.0 * min(len(theirs), sum(map(set(theirs).__contains__, mine))) / length <= least:
+        return 0.0
+    if len(mine) * len(theirs) > _MOST_ALIGNED:
+        return 2 * sum((Counter(mine) & Counter(theirs)).values()) / length
+    return SequenceMatcher(None, mine, theirs, autojunk=False).ratio()
+
+
+def _learn_words(first: Page, second: Page) -> Iterator[Change]:
+    """Learn which words change between the same words, in blocks that are alike."""
+    budget = _MOST_COMPARED
+    pool: defaultdict[str, list[tuple[list[str], list[str]]]] = defaultdict(list)
+    for tag, tokens, shapes in _list_changed(second.words, first.words):
+        pool[tag].append((tokens, shapes))
+    for tag, tokens, shapes in _list_changed(first.words, second.words):
+        best: list[str] | None = None
+        score = _LEAST_ALIKE
+        for other, masked in pool[tag][:_MOST_PAIRED]:
+            budget -= len(tokens) * len(other)
+            if budget < 0:
+                return
+            # Those that differ in numbers only are equal.
+            ratio = 1.0 if shapes == masked else _compare(tokens, other, score)
+            if ratio > score:
+                best, score = other, ratio
+        if best is None:
+            continue
+        for start, end, begin, stop in _list_runs(tokens, best):
+            around = _context(tokens, start, end)
+            if _is_telling(*around) and max(end - start, stop - begin) <= _MOST_IN_A_SLOT:
+                values = tokens[start:end], best[begin:stop]
+                numbers = all(word.isdecimal() for value in values for word in value)
+                weak = numbers and sum(not _DIGIT.search(word) for word in tokens) < _FEW_WORDS
+                shown = " ".join(tokens), " ".join(best)
+                yield Change(Slot(WORDS, *around), max(map(len, values)), shown, weak)
+
+
+def _learn_blocks(first: Page, second: Page, cleaned: Slots | None = None) -> Iterator[Change]:
+    """Learn behind which blocks other blocks change; or with None only where lists do."""
+    mine, theirs = (_digest_blocks(page, cleaned or NO_SLOTS) for page in (first, second))
+    rows, others = _index_rows(first, mine), _index_rows(second, theirs)
+    anew = {key for key, row in rows.items() if _are_drawn_anew(row, others.get(key, ()))}
+    gaps = align(mine, theirs)
+    counts = [Counter(text for text, _ in page.words.texts) for page in (first, second)]
+    if cleaned is None:
+        # Between two changed ones may be parts of one list.
+        nexts = [*(start for start, *_ in gaps[1:]), len(mine) + _NEAR]
+        gaps = [
+            gap if after - gap[1] < _NEAR else _trim(first, second, *gap)
+            for gap, after in zip(gaps, nexts, strict=False)
+        ]
+    found: defaultdict[Slot, tuple[list[int], list[int]]] = defaultdict(lambda: ([], []))
+    for n, (page, digests) in enumerate(((first, mine), (second, theirs))):
+        changed = [False] * len(digests)
+        for gap in gaps:
+            start, end = gap[2 * n : 2 * n + 2]
+            changed[start:end] = [digest != 0 for digest in digests[start:end]]
+        told = {key for key, row in (rows, others)[n].items() if row}
+        for slot, start, end in _list_regions(page, changed, told, anew, closes=cleaned is None):
+            found[slot][n].extend(range(start, end))
+    for slot, places in found.items():
+        if cleaned is None and not all(places):
+            # A part of its last card may be that of another one, and seem to be behind the list.
+            n = 0 if places[1] else 1
+            for start, end in Slots([Change(slot, 0)]).locate((first, second)[n]).get(slot, ()):
+                places[n].extend(np.unique((first, second)[n].words.block_of[start:end]).tolist())
+        # What only one answer has may be a wall in the place of the page's own text; and what is
+        # said in another order is no less what a page says.
+        if all(places) and sorted(mine[n] for n in places[0]) != sorted(
+            theirs[n] for n in places[1]
+        ):
+            texts = [
+                [page.words.texts[n][0] for n in each]
+                for page, each in zip((first, second), places, strict=True)
+            ]
+            if cleaned is None and not _are_others(*texts):
+                continue
+            words = [" ".join(each).split() for each in texts]
+            shown = " ".join(words[0][:12]), " ".join(words[1][:12])
+            weak = any(sum(not _DIGIT.search(word) for word in each) < _FEW_WORDS for each in words)
+            stays = _stay(texts[0], texts[1], counts)
+            yield Change(slot, 0, shown, weak or stays, stays=stays)
+
+
+def _stay(mine: Sequence[str], theirs: Sequence[str], counts: Iterable[Counter[str]]) -> bool:
+    """Whether blocks stay at their place, which each page has once: they may be a record's."""
+    stay = {
+        block
+        for turn in (1, -1)
+        for block, other in zip(mine[::turn], theirs[::turn], strict=False)
+        if block == other and all(times[block] == 1 for times in counts)
+    }
+    few = len(stay) <= _MOST_STAYING * min(len(mine), len(theirs))
+    return any(len(block.split()) > _WORDS_OF_PART for block in stay) or not few
+
+
+def _are_others(mine: Sequence[str], theirs: Sequence[str]) -> bool:
+    """Whether blocks are those of a list: three at least, at most half of them like before."""
+    pairs = zip(mine, theirs, strict=False)
+    shapes = ([[*map(_mask, block.split())] for block in pair] for pair in pairs)
+    alike = (one == other or _compare(one, other, _LEAST_ALIKE) > 0 for one, other in shapes)
+    few = min(len(mine), len(theirs))
+    return few >= _LEAST_OF_LIST and sum(alike) <= _LEAST_CHANGED * few
+
+
+def _trim(
+    first: Page, second: Page, start: int, end: int, other_start: int, other_end: int
+) -> tuple[int, int, int, int]:
+    """Leave out the last changed blocks that differ in numbers only and have a tag of their own."""
+    mine, theirs, tags = first.words.texts, second.words.texts, [b.tag for b in first.words.blocks]
+    while (
+        start < end
+        and other_start < other_end
+        and mine[end - 1][1] == theirs[other_end - 1][1]
+        and tags[end - 1] not in tags[start : end - 1]
+    ):
+        end, other_end = end - 1, other_end - 1
+    return start, end, other_start, other_end
+
+
+def _digest_blocks(page: Page, cleaned: Slots) -> list[int]:
+    """Return a hash of each block without what stands in slots; 0 if nothing is left."""
+    marked, digests = cleaned.mark(page), list(page.words.digests)
+    if marked.any():
+        kept = (~marked).tolist()
+        for n, (_, start, end) in enumerate(page.words.blocks):
+            left = (*compress(page.words.tokens[start:end], kept[start:end]),)
+            digests[n] = hash(left) if left else 0
+    return digests
+
+
+def _list_rows(blocks: Sequence[_Anchored]) -> Iterator[tuple[_Row, int, int]]:
+    """List the blocks in a row with one tag: what stands before them and the tag, and where."""
+    start = 0
+    for end in range(1, len(blocks) + 1):
+        if end == len(blocks) or blocks[end][0].tag != blocks[start][0].tag:
+            yield (blocks[start][1], blocks[start][0].tag), start, end
+            start = end
+
+
+def _index_rows(page: Page, digests: Sequence[int]) -> dict[_Row, Sequence[int]]:
+    """Index the digests of rows; none of those that nothing tells apart, nor of main headings."""
+    found: dict[_Row, Sequence[int]] = {}
+    for key, start, end in _list_rows(list(list_anchors(page))):
+        found[key] = () if key in found or key[1] == _MAIN_HEADING else digests[start:end]
+    return found
+
+
+def _are_drawn_anew(mine: Sequence[int], theirs: Sequence[int]) -> bool:
+    """Whether less than half of two lists stands in one order, and not all of both is the same.
+
+    What is said in another order is no less what a page says.
+    """
+    size = max(len(mine), len(theirs))
+    if not theirs or size * size > _MOST_ALIGNED or sorted(mine) == sorted(theirs):
+        return False
+    matcher = SequenceMatcher(None, mine, theirs, autojunk=False)
+    return sum(each.size for each in matcher.get_matching_blocks()) < _LEAST_CHANGED * size
+
+
+def _list_regions(
+    page: Page, changed: list[bool], told: set[_Row], anew: set[_Row], *, closes: bool
+) -> Iterator[tuple[Slot, int, int]]:
+    """List the slots of blocks in a row that another answer has not, but headings, and where.
+
+    Where a block with one of their tags follows, they end before it alone, if they are of a list
+    (`closes`): what changes may be missing on another page, and what that says in its place would
+    be taken for it.
+    """
+    blocks = list(list_anchors(page))
+    changed = [
+        each and block.tag != _MAIN_HEADING
+        for each, (block, *_) in zip(changed, blocks, strict=True)
+    ]
+    # Of a list that draws anew some entries may stay, and change places; but no paragraphs.
+    for key, start, end in _list_rows(blocks):
+        staying = (
+            block for block, *_ in compress(blocks[start:end], map(not_, changed[start:end]))
+        )
+        if (key in anew or sum(changed[start:end]) >= _LEAST_CHANGED * (end - start)) and all(
+            block.end - block.start < PARAGRAPH_WORDS for block in staying
+        ):
+            # What stays in front of what changes is the anchor.
+            stay = [*changed[start:end], True].index(True) if key in told - anew else 0
+            changed[start + stay : end] = [True] * (end - start - stay)
+    runs: list[tuple[int, int]] = []
+    for start, end in _list_runs_of(changed):
+        beside = {blocks[n][0].tag for each in (*runs[-1:], (start, end)) for n in range(*each)}
+        parts = [block for block, *_ in blocks[runs[-1][1] : start]] if runs else []
+        if parts and _are_of_list(
+            [block for block, *_ in blocks[runs[-1][0] : end]], parts, beside
+        ):
+            runs[-1] = runs[-1][0], end
+        else:
+            runs.append((start, end))
+    for start, end in runs:
+        anchor, tags = blocks[start][1], [block.tag for block, *_ in blocks[start:end]]
+        slot = Slot(BLOCKS, (anchor,), tuple(sorted(set(tags))))
+        if end < len(blocks) and blocks[end][0].tag in tags:
+            if start and _is_label(blocks[start - 1]) and blocks[start - 1][0].tag not in tags:
+                slot = Slot(LABELLED, (anchor,), tuple(tags))
+            elif closes and len(slot.behind) > 1:
+                slot = Slot(BLOCKS, (anchor, blocks[end][2]), tuple(dict.fromkeys(tags)))
+            else:
+                continue
+        yield slot, start, end
+
+
+def _are_of_list(blocks: Sequence[Block], parts: Sequence[Block], beside: set[str]) -> bool:
+    """Whether what has not changed between two rows that have is of one list with them.
+
+    Parts of a card may be those of another one, a place or a price; and a card may be there again.
+    """
+    if any(
+        block.tag not in beside or block.end - block.start >= PARAGRAPH_WORDS for block in parts
+    ):
+        return False
+    if len(parts) <= _MOST_PARTS and all(each.end - each.start <= _WORDS_OF_PART for each in parts):
+        return True
+    return len({block.tag for block in parts}) > 1 and 2 * len(parts) < len(blocks)
+
+
+def _is_label(block: _Anchored) -> bool:
+    """Whether a block labels the next one: it is short, and neither a heading nor a name."""
+    (tag, start, end), _, own = block
+    return end - start <= _WORDS_OF_PART and tag not in _HEADINGS and own != _NAME
+
+
+def _find_end(slot: Slot, blocks: Sequence[_Anchored], start: int) -> tuple[int, bool]:
+    """Find where the blocks that begin at a place end, and whether they are those of a slot."""
+    if slot.kind == LABELLED:
+        end = start + len(slot.behind)
+        return end, tuple(block.tag for block, *_ in blocks[start:end]) == slot.behind
+    end, closes = start, slot.before[1:]
+    while end < len(blocks) and blocks[end][2] not in closes:
+        if blocks[end][0].tag not in slot.behind or blocks[end][0].tag == _MAIN_HEADING:
+            break
+        end += 1
+    if closes and (blocks[start][0].tag != slot.behind[0] or end == len(blocks)):
+        return end, False
+    return end, end > start and (not closes or blocks[end][2] in closes)
+
+
+def _list_runs_of(marked: Sequence[bool]) -> list[tuple[int, int]]:
+    """List where marked ones stand in a row: from one to before another."""
+    edges = np.flatnonzero(np.diff(np.array([False, *marked, False], np.int8))).tolist()
+    return [*zip(edges[::2], edges[1::2], strict=True)]
+
+
+class Slots:
+    """Slots to be cut out of pages."""
+
+    def __init__(self, changes: Iterable[Change] = ()) -> None:
+        # By what stands before them: the slots, and how long they are at most.
+        self._words: defaultdict[tuple[str, ...], list[tuple[Slot, int]]] = defaultdict(list)
+        self._blocks: defaultdict[str, set[Slot]] = defaultdict(set)
+        self._names: set[tuple[str, ...]] = set()
+        for slot, most, *_ in changes:
+            if slot.kind == WORDS:
+                self._words[slot.before].append((slot, most))
+            elif slot.kind in {BLOCKS, LABELLED}:
+                self._blocks[slot.before[0]].add(slot)
+            else:
+                self._names.add(slot.before)
+        self._lasts = {before[-1] for before in self._words}
+
+    def __bool__(self) -> bool:
+        return bool(self._words or self._blocks or self._names)
+
+    def locate(self, page: Page) -> dict[Slot, list[tuple[int, int]]]:
+        """Find where each slot stands on a page: from one word to before another."""
+        found: defaultdict[Slot, list[tuple[int, int]]] = defaultdict(list)
+        blocks = list(list_anchors(page)) if self._words or self._blocks else []
+        ends = Counter[Slot]()
+        for place, (block, anchor, _) in enumerate(blocks):
+            for slot in self._blocks.get(anchor, ()):
+                if place >= ends[slot]:  # else it goes on, or what ends it is missing
+                    ends[slot], is_there = _find_end(slot, blocks, place)
+                    if is_there:
+                        found[slot].append((block.start, blocks[ends[slot] - 1][0].end))
+            for slot, start, end in self._find_words(page.words.shapes[block.start : block.end]):
+                found[slot].append((block.start + start, block.start + end))
+        for _, numbers in _list_numbers(page) if self._names else ():
+            found |= {Slot(NAMES, place): [] for place in numbers.keys() & self._names}
+        return {slot: places for slot, places in found.items() if places or slot.kind == NAMES}
+
+    def _find_words(self, shapes: list[str]) -> Iterator[tuple[Slot, int, int]]:
+        """Find the slots of words in a block, whose numbers are masked."""
+        if not self._words:
+            return
+        masked = [_START, _START, *shapes, _END, _END]
+        found = (n for n, word in enumerate(shapes, 1) if word in self._lasts)
+        for start in (0, *found) if _START in self._lasts else found:
+            # `masked` is two words ahead.
+            for slot, most in self._words.get((masked[start], masked[start + 1]), ()):
+                for end in range(start, min(len(shapes), start + _LONGER * max(most, 1)) + 1):
+                    goes_on = start < end < len(shapes) and masked[end + 2] == _NUMBER
+                    if (masked[end + 2], masked[end + 3]) == slot.behind and not goes_on:
+                        if end > start:
+                            yield slot, start, end
+                        break
+
+    def mark(self, page: Page) -> Marks:
+        """Mark the words of a page that stand in slots; none if they were more than half of it."""
+        marked = np.zeros(len(page.words), np.bool_)
+        for places in self.locate(page).values():
+            for start, end in places:
+                marked[start:end] = True
+        if marked.sum() > _MOST_NOISE * len(marked):
+            marked[:] = False
+        return marked
+
+    def clean(self, page: Page) -> Page:
+        """Return a page without what stands in slots."""
+        return self.cut(page, self.mark(page)) if self else page
+
+    def cut(self, page: Page, marked: Marks) -> Page:
+        """Return a page without marked words, and the numbers of names that stand in slots."""
+        if not self:
+            return page
+        words = page.words.without(marked) if marked.any() else page.words
+        names = [page.title, page.heading]
+        for n, (_, numbers) in enumerate(_list_numbers(page) if self._names else ()):
+            for place in numbers.keys() & self._names:
+                at, word = numbers[place]
+                # It may be out already, and others before it.
+                at = next((at for at in range(at, -1, -1) if names[n][at : at + 1] == (word,)), -1)
+                names[n] = names[n] if at < 0 else (*names[n][:at], *names[n][at + 1 :])
+        return Page(page.facts, words, *names)
+
+
+NO_SLOTS = Slots()
+
+
+def clean_both(
+    pages: tuple[Page, Page],
+    slots: tuple[Slots, Slots],
+    cut: Callable[[Slots, Page, Marks], Page] = Slots.cut,
+) -> tuple[Page, Page]:
+    """Return two pages without what stands in the slots of each.
+
+    Blocks that the other page alone has elsewhere stay: on a print view the article begins where an
+    advertisement stands on other pages. `cut` may remember what `Slots.cut` returns.
+    """
+    if not any(slots):
+        return pages
+    marks = [each.mark(page) for page, each in zip(pages, slots, strict=True)]
+    rest = []
+    for page, marked in zip(pages, marks, strict=True):
+        blocks = zip(page.words.blocks, page.words.digests, strict=True)
+        rest.append(Counter(digest for block, digest in blocks if not marked[block.start]))
+    for page, marked, here, there in zip(pages, marks, rest, rest[::-1], strict=True):
+        for block, digest in zip(page.words.blocks, page.words.digests, strict=True):
+            if here[digest] < there[digest]:
+                marked[block.start : block.end] = False
+    return cut(slots[0], pages[0], marks[0]), cut(slots[1], pages[1], marks[1])
+
+
+def show_standing(changes: Collection[Change], page: Page, kept: Page) -> Iterator[Change]:
+    """List the changes that stand on one of two pages, as they do there, the longest first."""
+    slots, shown = Slots(changes), list[Change]()
+    here, there = slots.locate(page), slots.locate(kept)
+    for change in changes:
+        if change.slot in here or change.slot in there:
+            mine = _show_places(page.words, here.get(change.slot, []))
+            theirs = _show_places(kept.words, there.get(change.slot, []))
+            shown.append(change._replace(values=(mine, theirs)) if mine or theirs else change)
+    yield from sorted(shown, key=lambda change: -max(map(len, change.values)))
+
+
+def _show_places(words: Words, places: Iterable[tuple[int, int]]) -> str:
+    """Show the blocks in which something stands."""
+    marked = np.zeros(len(words), np.bool_)
+    for start, end in places:
+        marked[start:end] = True
+    blocks = (words.blocks[number] for number in np.unique(words.block_of[marked]).tolist())
+    return " ".join(word for block in blocks for word in words.tokens[block.start : block.end])
+
+
+def compare_values(
+    changes: Iterable[Change], first: Page, second: Page
+) -> Iterator[tuple[Change, bool]]:
+    """List the slots that both of two answers have, each with whether it is the same anywhere."""
+    changes = tuple(changes)
+    slots = Slots(changes)
+    mine, theirs = (
+        {
+            slot: {tuple(page.words.tokens[start:end]) for start, end in places}
+            for slot, places in slots.locate(page).items()
+        }
+        for page in (first, second)
+    )
+    for change in changes:
+        if change.slot.kind == NAMES and (change.slot in mine or change.slot in theirs):
+            numbers = [
+                [there.get(change.slot.before, (0, ""))[1] for _, there in _list_numbers(page)]
+                for page in (first, second)
+            ]
+            yield change, numbers[0] == numbers[1]
+        elif change.slot in mine and change.slot in theirs:
+            yield change, not mine[change.slot].isdisjoint(theirs[change.slot])
