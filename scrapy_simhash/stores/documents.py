@@ -13,14 +13,14 @@ from __future__ import annotations
 
 from contextlib import suppress
 from dataclasses import dataclass, field
-from struct import error as StructError  # noqa: N812
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from functools import partial
+from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
 import xxhash
 from msgspec import structs
 
-from scrapy_simhash.errors import DamagedError, StoreError
+from scrapy_simhash.errors import DamagedError
 from scrapy_simhash.judging.documents import Candidate, Record, State, add_crawls
 from scrapy_simhash.judging.hosts import SAMPLE, draw_sample
 from scrapy_simhash.judging.matching import MOST_CALLED
@@ -48,7 +48,7 @@ from scrapy_simhash.stores.keyvalues import (
     number_of,
     octets,
 )
-from scrapy_simhash.tables.probing import MOST_IN_BUCKET, MOST_IN_PLAIN_BUCKET
+from scrapy_simhash.tables.probing import MOST_IN_BUCKET, MOST_IN_PLAIN_BUCKET, Limits
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -67,17 +67,11 @@ NOISE = b"noise"
 _CHECKSUM_BYTES = 8
 
 
-class Limits(NamedTuple):
-    """How far a probe of the tables goes: in bits, near fingerprints, and rows of a bucket."""
-
-    bits: int
-    most: int  # one more than are used, to know that there are more
-    in_bucket: int
-    or_nothing: bool = False  # of what more than these are near to, nothing is near
-
-
 def limit_probe(page: Facts, distance: int, by_words: bool) -> Limits:
-    """Choose the limits of a page's probe; where rare triples propose, too, it may give up."""
+    """Choose the limits of a page's probe; where rare triples propose, too, it may give up.
+
+    `most` is one more than are used, to know that there are more.
+    """
     bits = 0 if page.stub else distance
     if not (by_words and page.sketch):
         return Limits(bits, MOST_CANDIDATES + 1, MOST_IN_PLAIN_BUCKET)
@@ -121,7 +115,7 @@ class Documents:
     def get_all(self, numbers: Iterable[int], *, strict: bool = True) -> dict[int, Record]:
         """Get records in one round trip; leaves out missing and, unless strict, damaged ones."""
         keys = list(map(octets, numbers))
-        rows = zip(keys, self.values.get_all(DOCUMENTS, keys), strict=True)
+        rows = zip(keys, self.values.get(DOCUMENTS, *keys), strict=True)
         return {number_of(key): each for key, each in read_rows(Record, rows, strict=strict)}
 
     def glance(self, numbers: Iterable[int]) -> dict[int, Record]:
@@ -224,7 +218,7 @@ class Documents:
 
     def find_number(self, identity: bytes) -> int | None:
         """Get the number of the document with this identity."""
-        value = self.values.get(IDENTITIES, identity)
+        (value,) = self.values.get(IDENTITIES, identity)
         return None if value is None else number_of(value)
 
     def find(self, identity: bytes) -> tuple[int, Record] | None:
@@ -275,7 +269,7 @@ class Documents:
     def find_noise(self, host: str) -> Measured:
         """Find what earlier crawls saw to change on a host; nothing if that is damaged."""
         key = NOISE + site_key(host, self.header.seed)
-        rows = [(key, self.values.get(HEADER, key))]
+        rows = zip([key], self.values.get(HEADER, key), strict=True)
         return next((measured for _, measured in read_rows(Measured, rows)), Measured())
 
     def add_noise(self, host: str, measured: Measured) -> None:
@@ -296,27 +290,15 @@ class Documents:
             self._samples[host] = sample
         return sample
 
-    def near(
-        self,
-        fingerprint: int,
-        distance: int,
-        most: int | None = None,
-        in_bucket: int | None = None,
-        or_nothing: bool = False,
-    ) -> Probe:
-        """Find stored fingerprints within a distance, see `Prober.probe`."""
-        try:
-            return self._prober.probe(
-                self.values.many, fingerprint, distance, most, in_bucket, or_nothing=or_nothing
-            )
-        except (ValueError, StructError) as error:
-            raise StoreError(f"the tables are damaged: {error}; rebuild them") from error
+    def near(self, fingerprint: int, limits: Limits) -> Probe:
+        """Find stored fingerprints near to one."""
+        return self._prober.probe(partial(self.values.read_sets, TABLES), fingerprint, limits)
 
     def get_wordings(self, numbers: Collection[int]) -> dict[int, Wording]:
         """Get what a reader sees of documents; leaves out missing and damaged ones."""
         keys = list(map(octets, numbers))
         found: dict[int, Wording] = {}
-        for key, packed in zip(keys, self.values.get_all(TEXTS, keys), strict=True):
+        for key, packed in zip(keys, self.values.get(TEXTS, *keys), strict=True):
             if packed is not None:
                 with suppress(DamagedError):  # `check` lists it
                     found[number_of(key)] = unpack_wording(key, packed)
@@ -372,7 +354,7 @@ class Documents:
         self, fingerprint: int, groups: Iterable[str], limits: Limits
     ) -> tuple[dict[int, Candidate], bool]:
         """List the documents within the distance, and whether these are all."""
-        probe = self.near(fingerprint, *limits)
+        probe = self.near(fingerprint, limits)
         # There may be more fingerprints than are used, those of other groups included.
         complete = len(probe.near) < limits.most and probe.complete
         found: dict[int, Candidate] = {}

@@ -20,6 +20,7 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import islice
+from struct import Struct
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import numpy as np
@@ -58,6 +59,8 @@ _LEAST_SCORE = 2.0
 # Odd, so that no two triples become one key: 2**64 by the golden ratio (Knuth, volume 3, 6.4).
 _SPREAD = np.uint64(0x9E37_79B9_7F4A_7C15)
 DISSOLVED = bytes(8)
+# Keys with the numbers under them.
+_read_under = Struct(">QQ").iter_unpack
 # Read ahead of a document, which may need more than its keys.
 _AHEAD = 24
 # Of some 60 bytes each.
@@ -316,9 +319,11 @@ class KeyTable:
         """Read who is under keys, unless that is known."""
         if not (new := [key for key in keys if key not in self._under]):
             return
-        read = self._values.read_sets(KEYS, list(map(octets, new)))
-        for key, members in zip(new, read, strict=True):
-            self._under[key] = set(map(number_of, members))
+        rows, _ = self._values.read_sets(KEYS, list(map(octets, new)))
+        self._under |= {key: set() for key in new}
+        for key, number in _read_under(rows):
+            self._under[key].add(number)
+        for key in new:
             # On a server, others may have been added while a key was dissolved.
             if 0 in self._under[key]:
                 self._under[key] = {0}

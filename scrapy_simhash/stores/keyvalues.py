@@ -35,6 +35,7 @@ import msgspec
 
 from scrapy_simhash.errors import StoreMismatchError
 from scrapy_simhash.pages.facts import Reader, Recipe, Share  # noqa: TC001 - msgspec reads them
+from scrapy_simhash.tables.probing import ROW_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -55,9 +56,8 @@ KEYS = "keys"
 TABLES = "tables"
 
 VALUES = (HEADER, DOCUMENTS, IDENTITIES, TEXTS)
-# The width of members in bytes. In TABLES, key and member have 9 bytes together
-# (`probing.ROW_BYTES`), so the width follows from any key.
-SETS = {FINGERPRINTS: 16, SITES: 24, KEYS: 8, TABLES: -1}
+# How many bytes a key and a member have together.
+SETS = {FINGERPRINTS: 24, SITES: 32, KEYS: 16, TABLES: ROW_BYTES}
 # Makes keys of document numbers and fingerprints; not a Python function: a page needs a dozen.
 octets = Struct(">Q").pack
 number_of = partial(int.from_bytes, byteorder="big")
@@ -118,8 +118,8 @@ class KeyValues(ABC):
     """One transaction, see `Engine.run`; it sees its own writes."""
 
     @abstractmethod
-    def get(self, table: str, key: bytes) -> bytes | None:
-        """Get the value of a key, or None."""
+    def get(self, table: str, *keys: bytes) -> list[bytes | None]:
+        """Get the value of each key, or None."""
 
     @abstractmethod
     def put(self, table: str, key: bytes, value: bytes) -> None:
@@ -152,11 +152,13 @@ class KeyValues(ABC):
         """Remove a member from a set, if it is there."""
 
     @abstractmethod
-    def many(self, keys: Sequence[bytes], in_bucket: int | None) -> tuple[bytes, list[bytes]]:
-        """Read sets of TABLES: members, each behind its key, side by side, in any order.
+    def read_sets(
+        self, table: str, keys: Sequence[bytes], in_bucket: int | None = None
+    ) -> tuple[bytes, list[bytes]]:
+        """Read sets in the order of their keys: members, each behind its key, side by side.
 
-        The keys are distinct, and of one length. Passes over sets of more members than `in_bucket`,
-        if not None, which is `probing.MOST_IN_BUCKET` or more; returns the keys of these, too.
+        The keys are of one length. Passes over sets of more members than `in_bucket`, if not None,
+        which is `probing.MOST_IN_BUCKET` or more; returns the keys of these, too.
         """
 
     # What follows is right for every kind, and worth writing anew for some.
@@ -168,14 +170,6 @@ class KeyValues(ABC):
         What it writes is forgotten.
         """
         del look
-
-    def get_all(self, table: str, keys: Sequence[bytes]) -> list[bytes | None]:
-        """Get the value of each of several keys, or None."""
-        return [self.get(table, key) for key in keys]
-
-    def read_sets(self, table: str, keys: Sequence[bytes]) -> list[list[bytes]]:
-        """List the members of each of several sets, ascending."""
-        return [self.members(table, key) for key in keys]
 
     def clear(self, table: str) -> None:
         """Delete all keys of a table."""

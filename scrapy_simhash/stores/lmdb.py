@@ -21,7 +21,6 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import islice, takewhile
 from pathlib import Path
-from struct import Struct
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
@@ -36,7 +35,6 @@ from scrapy_simhash.stores.keyvalues import (
     HEADER,
     HEADER_KEY,
     SETS,
-    TABLES,
     VALUES,
     Engine,
     KeyValues,
@@ -44,7 +42,6 @@ from scrapy_simhash.stores.keyvalues import (
     octets,
 )
 from scrapy_simhash.stores.store import unpack_header
-from scrapy_simhash.tables.probing import ROW_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -293,7 +290,8 @@ class LmdbEngine(Engine):
             # Beyond those of all documents, since the row that says so may be damaged.
             cursor = values.transaction.cursor(self._databases[DOCUMENTS])
             there = number_of(cursor.key()) if cursor.last() else 0
-            last = max(there, number_of(values.get(HEADER, _LAST) or b""))
+            (taken,) = values.get(HEADER, _LAST)
+            last = max(there, number_of(taken or b""))
             values.put(HEADER, _LAST, octets(last + count))
             return last + 1
 
@@ -372,9 +370,8 @@ class LmdbValues(KeyValues):
         """Let the transaction go: until it is collected, it has one of LMDB's 512 readers."""
         del self.transaction
 
-    def get(self, table: str, key: bytes) -> bytes | None:
-        value: bytes | None = self.transaction.get(key, db=self.databases[table])
-        return value
+    def get(self, table: str, *keys: bytes) -> list[bytes | None]:
+        return [self.transaction.get(key, db=self.databases[table]) for key in keys]
 
     def put(self, table: str, key: bytes, value: bytes) -> None:
         # If the key is the last one of its table, that fills pages; LMDB halves them otherwise.
@@ -401,38 +398,25 @@ class LmdbValues(KeyValues):
 
     def add(self, table: str, key: bytes, member: bytes) -> None:
         # LMDB takes members of another width, and then loses some.
-        assert SETS[table] in {-1, len(member)}  # noqa: S101
+        assert len(key + member) == SETS[table]  # noqa: S101
         self.transaction.put(key, member, db=self.databases[table])
 
     def discard(self, table: str, key: bytes, member: bytes) -> None:
         self.transaction.delete(key, member, db=self.databases[table])
 
-    def get_all(self, table: str, keys: Sequence[bytes]) -> list[bytes | None]:
-        return [self.transaction.get(key, db=self.databases[table]) for key in keys]
-
-    def read_sets(self, table: str, keys: Sequence[bytes]) -> list[list[bytes]]:
-        if not keys:
-            return []
-        found: dict[bytes, list[bytes]] = {key: [] for key in keys}
-        rows = self._read_rows(table, keys, SETS[table])
-        for key, member in Struct(f"{len(keys[0])}s{SETS[table]}s").iter_unpack(rows):
-            found[key].append(member)
-        return [found[key] for key in keys]
-
-    def _read_rows(self, table: str, keys: Sequence[bytes], member_bytes: int) -> bytes:
-        """Read the sets of keys of one length: each member behind its key, side by side."""
-        cursor = self.transaction.cursor(self.databases[table])
-        rows: Any = cursor.getmulti(keys, dupdata=True, dupfixed_bytes=member_bytes, keyfixed=True)
-        return bytes(rows)
-
-    def many(self, keys: Sequence[bytes], in_bucket: int | None) -> tuple[bytes, list[bytes]]:
-        crowded: list[bytes] = []
+    def read_sets(
+        self, table: str, keys: Sequence[bytes], in_bucket: int | None = None
+    ) -> tuple[bytes, list[bytes]]:
+        cursor, crowded = self.transaction.cursor(self.databases[table]), list[bytes]()
         if in_bucket is not None:
-            cursor = self.transaction.cursor(self.databases[TABLES])
             counts = {key: cursor.count() for key in keys if cursor.set_key(key)}
             crowded = [key for key, count in counts.items() if count > in_bucket]
             keys = [key for key, count in counts.items() if count <= in_bucket]
-        return self._read_rows(TABLES, keys, ROW_BYTES - len(keys[0])) if keys else b"", crowded
+        if not keys:
+            return b"", crowded
+        width = SETS[table] - len(keys[0])
+        rows: Any = cursor.getmulti(keys, dupdata=True, dupfixed_bytes=width, keyfixed=True)
+        return bytes(rows), crowded
 
     def clear(self, table: str) -> None:
         self.transaction.drop(self.databases[table], delete=False)

@@ -9,7 +9,7 @@ prefix::
     P:<table>           hash: the rows of a table by key; of the header, the last number, too
     P:<table>:<lead>    hash: those rows of a large table that begin so; the field is the rest
 
-A set is a field with its members side by side, in any order.
+A set is a field with its members side by side, in any order, some perhaps twice.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from scrapy_simhash.stores.keyvalues import (
     cut,
 )
 from scrapy_simhash.stores.opening import server_address
-from scrapy_simhash.tables.probing import MOST_IN_BUCKET, ROW_BYTES, unpack_buckets
+from scrapy_simhash.tables.probing import MOST_IN_BUCKET
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -83,36 +83,21 @@ while ARGV[at] do
 end
 return found
 """
-# Takes changes, each a verb with four arguments; what fields must have comes first. By its
+# Takes changes, each a verb with five arguments; what fields must have comes first. By its
 # first line a server without memory, or a replica, refuses it before anything is changed.
 _WRITE = """#!lua
-local call = redis.call
-local function find(row, member)
-  local at = row:find(member, 1, true)
-  while at and (at - 1) % #member > 0 do at = row:find(member, at + 1, true) end
-  return at
-end
-local verbs = {}
+local call, verbs = redis.call, {}
 function verbs.has(hash, field, value) return (call('HGET', hash, field) or '') ~= value end
 function verbs.put(hash, field, value) call('HSET', hash, field, value) end
 function verbs.drop(hash, field) call('HDEL', hash, field) end
-function verbs.add(hash, field, members, width)
-  local row = call('HGET', hash, field)
-  for member in (row and members or ''):gmatch(('.'):rep(width)) do
-    if not find(row, member) then row = row .. member end
-  end
-  call('HSET', hash, field, row or members)
-end
-function verbs.discard(hash, field, members, width)
-  local row = call('HGET', hash, field) or ''
-  for member in members:gmatch(('.'):rep(width)) do
-    local at = find(row, member)
-    if at then row = row:sub(1, at - 1) .. row:sub(at + width) end
-  end
+function verbs.change(hash, field, added, removed, width)
+  local row, member, gone = call('HGET', hash, field) or '', ('.'):rep(width), {}
+  for each in removed:gmatch(member) do gone[each] = '' end
+  row = (next(gone) and row:gsub(member, gone) or row) .. added
   if row == '' then call('HDEL', hash, field) else call('HSET', hash, field, row) end
 end
-for at = 1, #ARGV, 5 do
-  if verbs[ARGV[at]](unpack(ARGV, at + 1, at + 4)) then return 0 end
+for at = 1, #ARGV, 6 do
+  if verbs[ARGV[at]](unpack(ARGV, at + 1, at + 5)) then return 0 end
 end
 return 1
 """
@@ -184,7 +169,8 @@ class RedisValues(KeyValues):
                 hashes[self._place(*row)[0]].append(row)
             asked: list[Any] = []
             for name, rows in hashes.items():
-                most = MOST_IN_BUCKET * _width(*rows[0]) if rows[0][0] == TABLES else 2**30
+                table, key = rows[0]
+                most = MOST_IN_BUCKET * _width(table, key) if table == TABLES else 2**30
                 asked += (name, most, len(rows), *[self._place(*row)[1] for row in rows])
             (found,) = self.ask(("EVAL_RO", _READ, 0, *asked))
             self._rows.update(zip(chain.from_iterable(hashes.values()), found, strict=True))
@@ -194,43 +180,35 @@ class RedisValues(KeyValues):
         lead_bytes = _LEAD_BYTES[table]
         return _name(self._prefix, table, key[:lead_bytes]), key[lead_bytes:]
 
-    def get(self, table: str, key: bytes) -> bytes | None:
-        row = table, key
-        if row in self._put:
-            return self._put[row]
-        if row not in self._rows:
-            self.fetch([row])
-        if isinstance(self._rows.get(row), int):
-            (self._rows[row],) = self.ask(("HGET", *self._place(*row)))
-        return self._rows.get(row)
-
-    def get_all(self, table: str, keys: Sequence[bytes]) -> list[bytes | None]:
-        self.fetch((table, key) for key in keys)
-        return super().get_all(table, keys)
-
-    def read_sets(self, table: str, keys: Sequence[bytes]) -> list[list[bytes]]:
-        self.fetch((table, key) for key in keys)
-        return super().read_sets(table, keys)
+    def get(self, table: str, *keys: bytes) -> list[bytes | None]:
+        rows = [(table, key) for key in keys]
+        self.fetch(rows)
+        for row in rows:
+            if isinstance(self._rows.get(row), int):
+                (self._rows[row],) = self.ask(("HGET", *self._place(*row)))
+        return [self._put[row] if row in self._put else self._rows.get(row) for row in rows]
 
     def members(
         self, table: str, key: bytes, prefix: bytes = b"", most: int | None = None
     ) -> list[bytes]:
-        row, changed = self.get(table, key) or b"", self._changed.get((table, key))
-        found = _cut_row(table, key, row)
-        if changed:
-            found = [each for each in {*found, *changed} if changed.get(each, True)]
-        return sorted(each for each in found if each.startswith(prefix))[:most]
+        (row,) = self.get(table, key)
+        there = dict.fromkeys(_cut_row(table, key, row or b""), True)
+        there |= self._changed.get((table, key), {})
+        return sorted(each for each in there if there[each] and each.startswith(prefix))[:most]
 
-    def many(self, keys: Sequence[bytes], in_bucket: int | None) -> tuple[bytes, list[bytes]]:
-        self.fetch((TABLES, key) for key in keys)
-        joined, crowded = [], []
+    def read_sets(
+        self, table: str, keys: Sequence[bytes], in_bucket: int | None = None
+    ) -> tuple[bytes, list[bytes]]:
+        self.fetch((table, key) for key in keys)
+        rows, crowded = list[bytes](), list[bytes]()
         for key in keys:
-            size = self._rows.get((TABLES, key))
-            if isinstance(size, int) and in_bucket and size > in_bucket * _width(TABLES, key):
+            size = self._rows.get((table, key))
+            if isinstance(size, int) and in_bucket and size > in_bucket * _width(table, key):
                 crowded.append(key)
-            elif members := self.members(TABLES, key):
-                joined.append((key, b"".join(members)))
-        return unpack_buckets(joined), crowded
+            else:
+                rows += [key + member for member in self.members(table, key)]
+        whole = (row for row in rows if len(row) == SETS[table])  # a damaged set may be cut short
+        return b"".join(whole), crowded
 
     def scan(self, table: str, prefix: bytes = b"") -> Iterator[tuple[bytes, bytes]]:
         name = _name(self._prefix, table)
@@ -242,7 +220,7 @@ class RedisValues(KeyValues):
                 first = bytes.fromhex(each[len(name) + 1 :].decode())
                 for key, row in sorted((first + field, row) for field, row in rows.items()):
                     if key.startswith(prefix):
-                        parts = _cut_row(table, key, row) if table in SETS else [row]
+                        parts = {*_cut_row(table, key, row)} if table in SETS else [row]
                         yield from ((key, part) for part in parts)
 
     def put(self, table: str, key: bytes, value: bytes) -> None:
@@ -261,25 +239,25 @@ class RedisValues(KeyValues):
     def commit(self) -> bool:
         """Write all changes at once, or none, if others changed what they rest on: then False."""
         changes: list[_Command] = [
-            ("drop" if value is None else "put", *self._place(*row), value or b"", 0)
+            ("drop" if value is None else "put", *self._place(*row), value or b"", b"", 0)
             for row, value in self._put.items()
         ]
         for row, members in self._changed.items():
-            for verb, is_added in (("add", True), ("discard", False)):
-                some = b"".join([each for each, added in members.items() if added == is_added])
-                changes += [(verb, *self._place(*row), some, _width(*row))] if some else []
+            some = (
+                b"".join([each for each, is_added in members.items() if is_added == wanted])
+                for wanted in (True, False)
+            )
+            changes.append(("change", *self._place(*row), *some, _width(*row)))
         if not changes:
             return True
         read = [row for row in ((HEADER, HEADER_KEY), *self._put) if row in self._rows]
-        wanted = [("has", *self._place(*row), self._rows[row] or b"", 0) for row in read]
-        calls = [[*wanted, *changes]]
-        if len(changes) > _CHANGES_PER_CALL:
-            # The first call decides for the others; in between, nobody sees anything.
-            stamp = (*self._place(HEADER, b"commit"), secrets.token_bytes(8), 0)
-            calls = [[*wanted, ("put", *stamp)]]
-            calls += ([("has", *stamp), *some] for some in cut(changes, _CHANGES_PER_CALL))
+        as_read = [("has", *self._place(*row), self._rows[row] or b"", b"", 0) for row in read]
+        # The first call decides for the others; in between, nobody sees anything.
+        stamp = (*self._place(HEADER, b"commit"), secrets.token_bytes(8), b"", 0)
+        calls = [[*as_read, ("put", *stamp)]]
+        calls += ([("has", *stamp), *some] for some in cut(changes, _CHANGES_PER_CALL))
         commands = (("EVAL", _WRITE, 0, *chain.from_iterable(call)) for call in calls)
-        return bool(self._engine.ask(*commands, atomic=len(calls) > 1)[0])
+        return bool(self._engine.ask(*commands, atomic=True)[0])
 
 
 @lru_cache(maxsize=2**18)
@@ -289,7 +267,7 @@ def _name(prefix: str, table: str, lead: bytes = b"") -> bytes:
 
 
 def _width(table: str, key: bytes) -> int:
-    return ROW_BYTES - len(key) if table == TABLES else SETS[table]
+    return SETS[table] - len(key)
 
 
 def _cut_row(table: str, key: bytes, row: bytes) -> list[bytes]:
@@ -425,7 +403,7 @@ class RedisEngine(Engine):
                 values = RedisValues(self, self._header or self._read_header())
                 result = work(values)
                 if not writing or values.commit():
-                    self._header = values.get(HEADER, HEADER_KEY)
+                    (self._header,) = values.get(HEADER, HEADER_KEY)
                     return result
             except _ChangedError:
                 pass

@@ -8,7 +8,8 @@ from contextlib import AbstractContextManager
 from dataclasses import replace
 from functools import partial
 from importlib.metadata import PackageNotFoundError, version
-from itertools import chain, count
+from itertools import count
+from struct import Struct
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
@@ -50,7 +51,7 @@ from scrapy_simhash.stores.keyvalues import (
 )
 from scrapy_simhash.stores.upkeep import Check, add_duplicates, list_own, read_table, rebuild
 from scrapy_simhash.tables.designs import DEFAULT_DESIGN, parse_design
-from scrapy_simhash.tables.probing import Prober
+from scrapy_simhash.tables.probing import Limits, Prober
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
@@ -67,6 +68,8 @@ Result = TypeVar("Result")
 _CHECKS_BESIDE_OTHERS = 2
 # A deletion of so many locks the store for less than a second at a time.
 _DOCUMENTS_PER_DELETION = 1_000
+# Of FINGERPRINTS, without the group.
+_read_leads = Struct(">Q8xQ").iter_unpack
 
 
 class Store(AbstractContextManager["Store"]):
@@ -99,7 +102,7 @@ class Store(AbstractContextManager["Store"]):
         self.dissolved: set[int] = set()
 
         def make(values: KeyValues) -> None:
-            if values.get(HEADER, HEADER_KEY) is None and not any(values.scan(DOCUMENTS)):
+            if values.get(HEADER, HEADER_KEY) == [None] and not any(values.scan(DOCUMENTS)):
                 # A secret: whoever does not know it cannot craft a page with another's fingerprint.
                 drawn = secrets.randbits(64) if seed is None else seed
                 given = recipe or Recipe(), design.name, drawn, rule or "words"
@@ -145,7 +148,7 @@ class Store(AbstractContextManager["Store"]):
 
     def _begin(self, values: KeyValues) -> Documents:
         """Read the header first: another process may have changed the tables."""
-        packed = values.get(HEADER, HEADER_KEY)
+        (packed,) = values.get(HEADER, HEADER_KEY)
         if packed is None:
             what = "was not made to its end; crawl again, which does that"
             if any(values.scan(DOCUMENTS)):
@@ -233,16 +236,14 @@ class Store(AbstractContextManager["Store"]):
         bits = self.distance if distance is None else distance
 
         def work(stored: Documents) -> list[Match]:
-            if distance is not None:
-                stored.design.flips_for(bits)  # raises unless the design is complete
-            near = stored.near(fingerprint, bits).near
-            there = stored.values.read_sets(FINGERPRINTS, [octets(found) for _, found in near])
-            numbers = [list(map(number_of, (each[8:] for each in found))) for found in there]
-            records = stored.get_all(chain.from_iterable(numbers))
+            near = stored.near(fingerprint, Limits(bits)).near
+            distances = {found: distance for distance, found in near}
+            rows, _ = stored.values.read_sets(FINGERPRINTS, list(map(octets, distances)))
+            leads = list(_read_leads(rows))
+            records = stored.get_all(number for _, number in leads)
             return [
-                Match(number, found, distance, records[number].facts.url)
-                for (distance, found), some in zip(near, numbers, strict=True)
-                for number in some
+                Match(number, found, distances[found], records[number].facts.url)
+                for found, number in leads
                 if number in records
             ]
 

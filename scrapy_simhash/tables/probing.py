@@ -10,10 +10,11 @@ the key once; its value is the sorted rests of all rows with that key, side by s
 
 from __future__ import annotations
 
+import sys
 from functools import lru_cache
 from itertools import chain, combinations
 from struct import Struct
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -21,7 +22,7 @@ from scrapy_simhash.simhash import check_fingerprint
 from scrapy_simhash.tables.designs import FINGERPRINT_BYTES, Design
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable
 
     from numpy.typing import NDArray
 
@@ -45,31 +46,20 @@ class Probe(NamedTuple):
     complete: bool  # no bucket was skipped, and nothing that was found
 
 
-def unpack_buckets(buckets: Sequence[tuple[bytes, bytes]]) -> bytes:
-    """Unpack the buckets of keys of one length into rows, side by side.
+class Limits(NamedTuple):
+    """How far a probe goes.
 
-    Raises:
-        ValueError: a bucket is damaged and does not consist of whole rests.
+    Attributes:
+        bits: within which fingerprints are near; the design reaches these.
+        most: of the near fingerprints; the nearest ones.
+        in_bucket: buckets with more rows are skipped; None reads all, however long it takes.
+        or_nothing: find nothing where there are more than `most`, if it is much more.
     """
-    if not buckets:
-        return b""
-    rest_bytes = ROW_BYTES - len(buckets[0][0])
-    if any(len(value) % rest_bytes for _, value in buckets):
-        raise ValueError("a bucket does not consist of whole rests")
-    keys = np.frombuffer(b"".join(key for key, _ in buckets), np.uint8).reshape(len(buckets), -1)
-    rests = np.frombuffer(b"".join(value for _, value in buckets), np.uint8)
-    counts = [len(value) // rest_bytes for _, value in buckets]
-    rows = np.hstack([keys.repeat(counts, axis=0), rests.reshape(-1, rest_bytes)])
-    return rows.tobytes()
 
-
-class ReadRows(Protocol):
-    """Reads the rows of keys from a store."""
-
-    def __call__(
-        self, keys: tuple[bytes, ...], in_bucket: int | None, /
-    ) -> tuple[bytes, list[bytes]]:
-        """Read them side by side, and list the keys with more rows than `in_bucket`, unread."""
+    bits: int
+    most: int = sys.maxsize
+    in_bucket: int | None = None
+    or_nothing: bool = False
 
 
 class Prober:
@@ -95,28 +85,26 @@ class Prober:
 
     def probe(
         self,
-        read: ReadRows,
+        read: Callable[[tuple[bytes, ...], int | None], tuple[bytes, list[bytes]]],
         fingerprint: int,
-        distance: int,
-        most: int | None = None,
-        in_bucket: int | None = None,
-        *,
-        or_nothing: bool = False,
+        limits: Limits,
     ) -> Probe:
-        """Find every fingerprint within a distance, in bits that the design reaches."""
-        # `most` limits the result to the nearest. Buckets with more rows than `in_bucket` are
-        # skipped; None reads all buckets, however long it takes. `or_nothing` finds nothing where
-        # there are more than `most`, if it is much more.
+        """Find every fingerprint within some bits, as far as the limits allow.
+
+        `read` gets keys and `in_bucket`; it returns the rows of the keys, side by side, and those
+        of the keys that have more.
+        """
         # Cost: for each key one descent of the B-tree, and the candidates with that key, on average
         # documents / 256**key_bytes. Each table has one key, and one more for each combination of
         # bits that the design must flip for this distance.
+        distance, most, in_bucket, or_nothing = limits
         flips, rows = self.design.flips_for(distance), self.design.rows(fingerprint)
         found, crowded = read(self._list_keys(rows, flips), in_bucket)
         # Each table may find each fingerprint: of so many rows at least `most` are distinct.
-        most_rows = None if most is None else most * len(self.design.tables)
+        most_rows = most * len(self.design.tables)
         if len(found) > _FEW_ROWS * ROW_BYTES:
             found = _keep_near(found, rows, distance)
-            if or_nothing and most_rows is not None and len(found) > most_rows * ROW_BYTES:
+            if or_nothing and len(found) > most_rows * ROW_BYTES:
                 return Probe([], complete=False)
         permuted = [own for _, own in _ROW.iter_unpack(rows)]
         near = sorted(

@@ -92,7 +92,7 @@ def flip(value: bytes, bit: int) -> bytes:
 
 
 def flip_record(values: KeyValues, number: int) -> None:
-    packed = values.get(DOCUMENTS, octets(number))
+    (packed,) = values.get(DOCUMENTS, octets(number))
     assert packed
     values.put(DOCUMENTS, octets(number), flip(packed, 9))
 
@@ -160,7 +160,7 @@ GONE: dict[str, tuple[Plant, str]] = {
         "damaged record at key 0000000000000005: checksum differs",
     ),
     "record of another document": (
-        lambda values: values.put(DOCUMENTS, octets(5), values.get(DOCUMENTS, octets(1)) or b""),
+        lambda values: values.put(DOCUMENTS, octets(5), values.get(DOCUMENTS, octets(1))[0] or b""),
         "damaged record at key 0000000000000005: checksum differs",
     ),
     "text damaged": (
@@ -168,7 +168,7 @@ GONE: dict[str, tuple[Plant, str]] = {
         "damaged text of document 1: checksum differs; no page is dropped for it until",
     ),
     "text of nobody": (
-        lambda values: values.put(TEXTS, octets(9), values.get(TEXTS, octets(1)) or b""),
+        lambda values: values.put(TEXTS, octets(9), values.get(TEXTS, octets(1))[0] or b""),
         "there is a text of document 9, but no such document",
     ),
 }

@@ -27,7 +27,7 @@ from scrapy_simhash.stores.lmdb import MemoryEngine
 from scrapy_simhash.stores.store import Store
 from scrapy_simhash.stores.upkeep import read_table
 from scrapy_simhash.tables.designs import parse_design
-from scrapy_simhash.tables.probing import Prober
+from scrapy_simhash.tables.probing import Limits, Prober
 from tests.helpers.documents import document, judge, open_lmdb
 from tests.helpers.needing import examples, slow_but
 from tests.helpers.oracle import Rows, distance_between
@@ -59,12 +59,10 @@ def call_value(draw: Random, values: KeyValues | Rows) -> object:
     if action == "put":
         values.put(table, key, draw.randbytes(draw.choice((0, 1, 30, 600, 2_500))))
     elif action == "append":
-        values.put(table, key, (values.get(table, key) or b"")[-99:] + draw.randbytes(1))
+        values.put(table, key, (values.get(table, key)[0] or b"")[-99:] + draw.randbytes(1))
     elif action == "delete":
         values.delete(table, key)
-    if draw.random() < 0.3:
-        values.get_all(table, draw.sample(NUMBERS, 3))
-    return values.get(table, key)
+    return values.get(table, key, *draw.sample(NUMBERS, draw.choice((0, 3))))
 
 
 def call_set(draw: Random, values: KeyValues | Rows) -> object:
@@ -79,6 +77,9 @@ def call_set(draw: Random, values: KeyValues | Rows) -> object:
     elif action == "delete" and draw.random() < 0.2:
         values.delete(table, key)
     prefix, most = member[: draw.choice((0, 1, 8))], draw.choice((None, 1, 3))
+    if draw.random() < 0.3:
+        keys = {each[-len(key) :] for each in draw.sample(NUMBERS, 3)}
+        return values.read_sets(table, sorted(keys))
     return values.members(table, key, prefix, most)
 
 
@@ -179,7 +180,7 @@ def test_probe_is_complete_and_exact(engine: Engine, name: str, data: st.DataObj
         for row in chain.from_iterable(map(prober.split, stored)):
             values.add(TABLES, *row)
         for distance in range(design.reach_bits + 1):
-            found = tables.near(query, distance)
+            found = tables.near(query, Limits(distance))
             assert found.complete
             assert found.near == [hit for hit in near if hit[0] <= distance]
         for number in range(len(design.tables)):

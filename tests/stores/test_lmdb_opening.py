@@ -56,7 +56,7 @@ def rewrite_header(*, changed_format: int = FORMAT, damage: bool = False) -> Cal
     """Make a store of a version 9.8.7, with such a format."""
 
     def work(stored: Documents) -> None:
-        header = unpack_row(Header, b"store", stored.values.get("header", b"store") or b"")
+        header = unpack_row(Header, b"store", stored.values.get("header", b"store")[0] or b"")
         header.format, header.version = changed_format, "9.8.7"
         packed = pack_row(b"store", header)
         if damage:

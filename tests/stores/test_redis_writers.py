@@ -13,6 +13,7 @@ from scrapy_simhash.stores import redis as redis_kind
 from scrapy_simhash.stores.documents import Documents
 from scrapy_simhash.stores.keyvalues import IDENTITIES, KEYS, TABLES, KeyValues, octets
 from scrapy_simhash.stores.redis import RedisEngine
+from scrapy_simhash.tables.probing import Limits
 from tests.helpers.children import running
 from tests.helpers.documents import document
 from tests.helpers.oracle import Rows
@@ -66,8 +67,8 @@ def work(values, turn):
     for key in range(10):
         values.add(KEYS, octets(key), octets(2 * turn + who))
         values.add(TABLES, b"\\0\\0\\0", octets(2 * turn + who)[2:])
-    count = int(values.get(IDENTITIES, b"count") or 0)
-    values.put(IDENTITIES, b"count", b"%d" % (count + 1))
+    (count,) = values.get(IDENTITIES, b"count")
+    values.put(IDENTITIES, b"count", b"%d" % (int(count or 0) + 1))
     values.put(IDENTITIES, b"%d %d" % (who, turn), b"")
 
 for turn in range(300):
@@ -98,7 +99,7 @@ def test_two_processes_that_add_to_the_same_sets(home: str) -> None:
                 stored.values.get(IDENTITIES, b"count"),
             )
         )
-    assert found == ([every] * 10, [member[2:] for member in every], b"600")
+    assert found == ([every] * 10, [member[2:] for member in every], [b"600"])
 
 
 def test_a_writer_that_is_killed(home: str) -> None:
@@ -123,8 +124,8 @@ def test_what_others_always_change_is_given_up(home: str) -> None:
         turns = iter(range(100))
 
         def put(stored: Documents) -> None:
-            before = stored.values.get(IDENTITIES, b"a") or b""
-            stored.values.put(IDENTITIES, b"a", before + b"%d" % next(turns))
+            (before,) = stored.values.get(IDENTITIES, b"a")
+            stored.values.put(IDENTITIES, b"a", (before or b"") + b"%d" % next(turns))
 
         def work(stored: Documents) -> None:
             put(stored)
@@ -147,7 +148,7 @@ def test_what_is_read_beside_a_rebuild_is_whole_or_refused(
         def read(stored: Documents) -> list[int]:
             if next(turns, None) is not None:
                 other.rebuild(next(designs))
-            return [int(found) for _, found in stored.near(7 ^ 1, 3).near]
+            return [int(found) for _, found in stored.near(7 ^ 1, Limits(3)).near]
 
         if rebuilt == 1:
             assert store.read(read) == [7]

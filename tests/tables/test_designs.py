@@ -8,7 +8,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scrapy_simhash.tables.designs import _reach, parse_design
-from scrapy_simhash.tables.probing import unpack_buckets
 from tests.helpers.strategies import masks
 
 
@@ -120,14 +119,3 @@ def test_the_nested_tables_miss_nothing(flips: int, data: st.DataObject) -> None
     differing = data.draw(masks(min(design.reach_bits, len(places)), places))
     prefixes = [each.permute(differing) >> 64 - each.prefix_bits for each in design.tables]
     assert min(prefix.bit_count() for prefix in prefixes) <= flips
-
-
-@pytest.mark.parametrize("key_bytes", [1, 2, 3])
-def test_a_bucket_is_unpacked_or_refused_without_whole_rests(key_bytes: int) -> None:
-    """Not searched at the wrong places, whatever follows."""
-    rest = 8 - key_bytes
-    key, value = bytes(range(1 + key_bytes)), bytes(range(2 * rest))
-    assert unpack_buckets([(key, value)]) == key + value[:rest] + key + value[rest:]
-    for damaged in (value[:-1], value + b"\0"):
-        with pytest.raises(ValueError, match="whole rests"):
-            unpack_buckets([(key, damaged), (key, value)])
