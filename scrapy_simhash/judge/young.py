@@ -259,7 +259,7 @@ class WithYoung:
         is_full = len(self.sample(host_of(facts.url))) == SAMPLE
         whole, triples = make_keys(facts.sketch, facts.group)
         left = Keys(whole, [each for each in triples if each not in self._young.dissolved])
-        dissolved = self._stored.keys.dissolved
+        dissolved = self._stored.dissolved
         triples = choose_triples(left, dissolved, KEYS_OF_A_PAGE if is_full else KEYS_OF_STRANGERS)
         found = (self._young.find("key", key) for key in (whole, *triples))
         return rank_by_keys(pages for pages in found if pages)

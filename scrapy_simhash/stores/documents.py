@@ -12,7 +12,7 @@ Rows are packed so::
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
@@ -97,16 +97,19 @@ class Documents:
     """The documents, the tables and the rows beside them in one transaction."""
 
     values: KeyValues
-    _prober: Prober
+    prober: Prober
     header: Header
-    keys: KeyTable
+    dissolved: set[int]  # see `KeyTable`
     # By host, until this transaction changes one: all candidates of a page ask for them.
-    _samples: dict[str, dict[int, bytes]] = field(default_factory=dict)
+    _samples: dict[str, dict[int, bytes]] = field(init=False, default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.keys = KeyTable(self.values, self.header.seed, self.dissolved)
 
     @property
     def design(self) -> Design:
         """The design of the tables."""
-        return self._prober.design
+        return self.prober.design
 
     def get(self, number: int) -> Record | None:
         """Get a record, or None."""
@@ -235,7 +238,7 @@ class Documents:
             return
         key, member = fingerprint_row(number, record)
         if not values.members(FINGERPRINTS, key, most=1):
-            for row in self._prober.split(page.fingerprint):
+            for row in self.prober.split(page.fingerprint):
                 values.add(TABLES, *row)
         values.add(FINGERPRINTS, key, member)
         if keys := keys_of(record):
@@ -263,7 +266,7 @@ class Documents:
         key, member = fingerprint_row(number, record)
         values.discard(FINGERPRINTS, key, member)
         if not values.members(FINGERPRINTS, key, most=1):
-            for row in self._prober.split(page.fingerprint):
+            for row in self.prober.split(page.fingerprint):
                 values.discard(TABLES, *row)
 
     def find_noise(self, host: str) -> Measured:
@@ -292,7 +295,7 @@ class Documents:
 
     def near(self, fingerprint: int, limits: Limits) -> Probe:
         """Find stored fingerprints near to one."""
-        return self._prober.probe(partial(self.values.read_sets, TABLES), fingerprint, limits)
+        return self.prober.probe(partial(self.values.read_sets, TABLES), fingerprint, limits)
 
     def get_wordings(self, numbers: Collection[int]) -> dict[int, Wording]:
         """Get what a reader sees of documents; leaves out missing and damaged ones."""
@@ -317,12 +320,7 @@ class Documents:
 
     def look_ahead(self, look: Callable[[Documents], object]) -> None:
         """Read ahead what a function needs, see `KeyValues.look_ahead`."""
-        seed, dissolved = self.header.seed, self.keys.dissolved
-
-        def work(values: KeyValues) -> None:
-            look(Documents(values, self._prober, self.header, KeyTable(values, seed, dissolved)))
-
-        self.values.look_ahead(work)
+        self.values.look_ahead(lambda values: look(replace(self, values=values)))
 
     def find_own(self, page: Document) -> list[tuple[int, Record]]:
         """Find a page's own record, and what an import has of it; its own one comes first."""

@@ -6,7 +6,7 @@ import secrets
 from collections import Counter
 from contextlib import AbstractContextManager
 from dataclasses import replace
-from functools import partial
+from functools import lru_cache, partial
 from importlib.metadata import PackageNotFoundError, version
 from itertools import count
 from struct import Struct
@@ -35,7 +35,6 @@ from scrapy_simhash.pages.addresses import bound_url
 from scrapy_simhash.pages.facts import Recipe
 from scrapy_simhash.simhash import check_fingerprint
 from scrapy_simhash.stores.documents import Documents, pack_row, read_rows, unpack_row, unseal
-from scrapy_simhash.stores.keys import KeyTable
 from scrapy_simhash.stores.keyvalues import (
     DOCUMENTS,
     FINGERPRINTS,
@@ -84,9 +83,6 @@ class Store(AbstractContextManager["Store"]):
         url: where it is, for display, without password.
     """
 
-    _packed_header = b""
-    _opened = False
-
     def __init__(  # those of `open_store`
         self,
         engine: Engine,
@@ -100,6 +96,8 @@ class Store(AbstractContextManager["Store"]):
         self.url, self.readonly, self.engine = engine.url, engine.readonly, engine
         self._hosts = Hosts()
         self.dissolved: set[int] = set()
+        self._recall_header = lru_cache(maxsize=1)(self._read_header)
+        self.distance = 0  # until the design is known
 
         def make(values: KeyValues) -> None:
             if values.get(HEADER, HEADER_KEY) == [None] and not any(values.scan(DOCUMENTS)):
@@ -117,14 +115,15 @@ class Store(AbstractContextManager["Store"]):
             engine.open()
             if not self.readonly:
                 engine.run(make, writing=True)
+            self._wanted = recipe, seed, rule, None if automatic else design.name
             header = self.read(lambda stored: stored.header)
-            header.require(recipe, seed, rule, None if automatic else design.name)
             self.recipe, self.rule, self.seed = header.recipe, header.rule, header.seed
+            # The store may be deleted, and another one made in its place.
+            self._wanted = self.recipe, self.seed, None, None
             self.distance = choose_distance(distance, parse_design(header.design), self.rule)
         except BaseException:
             engine.close()
             raise
-        self._opened = True
 
     def read(self, work: Callable[[Documents], Result]) -> Result:
         """Run a function that reads the documents in one transaction; it may run several times."""
@@ -154,22 +153,21 @@ class Store(AbstractContextManager["Store"]):
             if any(values.scan(DOCUMENTS)):
                 what = "has no header; restore it from a backup"
             raise StoreUnusableError(f"the store at {self.url} {what}")
-        if packed != self._packed_header:
-            header = unpack_header(packed)
-            design = parse_design(header.design)
-            if self._opened:
-                # The store may have been deleted, and another one made in its place.
-                header.require(self.recipe, self.seed)
-                if self.distance > design.reach_bits:
-                    raise StoreUnavailableError(
-                        f"the tables were rebuilt as {design.name} meanwhile, which is complete "
-                        f"for {design.reach_bits} bits but not for distance {self.distance}; "
-                        "rebuild them with a wider design"
-                    )
-            self._header, self._prober = header, Prober(design)
-            self._packed_header = packed
-        keys = KeyTable(values, self._header.seed, self.dissolved)
-        return Documents(values, self._prober, self._header, keys)
+        header, prober = self._recall_header(packed)
+        return Documents(values, prober, header, self.dissolved)
+
+    def _read_header(self, packed: bytes) -> tuple[Header, Prober]:
+        """Read a header, and refuse that of another store."""
+        header = unpack_header(packed)
+        header.require(*self._wanted)
+        design = parse_design(header.design)
+        if self.distance > design.reach_bits:
+            raise StoreUnavailableError(
+                f"the tables were rebuilt as {design.name} meanwhile, which is complete for "
+                f"{design.reach_bits} bits but not for distance {self.distance}; rebuild them with "
+                "a wider design"
+            )
+        return header, Prober(design)
 
     @property
     def design(self) -> str:
@@ -310,7 +308,7 @@ class Store(AbstractContextManager["Store"]):
                     stubs += record.facts.stub
             return {
                 "store": self.url,
-                "version": self._header.version,
+                "version": stored.header.version,
                 "recipe": structs.asdict(self.recipe),
                 "design": stored.design.name,
                 "complete_for_bits": stored.design.reach_bits,

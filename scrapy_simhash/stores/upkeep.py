@@ -7,6 +7,7 @@ A record says which rows lead to its document. `Check` compares these with what 
 from __future__ import annotations
 
 from collections import defaultdict
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -20,7 +21,6 @@ from scrapy_simhash.pages.facts import Reader
 from scrapy_simhash.stores.documents import Documents, fingerprint_row, site_key, unpack_wording
 from scrapy_simhash.stores.keys import (
     DISSOLVED,
-    KeyTable,
     choose_keys,
     keys_of,
     make_member,
@@ -178,7 +178,7 @@ def list_own(records: Iterable[Record], *, stubs: bool = True) -> NDArray[np.uin
 def rebuild(stored: Documents, design: Design) -> dict[str, int]:
     """Write the tables, and all that leads to documents, anew, see `Store.rebuild`."""
     values, dissolved = stored.values, _list_dissolved(stored)
-    stored.keys.dissolved.clear()
+    stored.dissolved.clear()
     for table in (TABLES, *_DERIVED):
         values.clear(table)
     # Other processes remember what is dissolved, so that it stays so.
@@ -194,8 +194,7 @@ def rebuild(stored: Documents, design: Design) -> dict[str, int]:
                 anew.index(*each)
 
         # A new one each time, or it would remember all keys.
-        keys = KeyTable(values, stored.header.seed, remembered)
-        anew = Documents(values, Prober(design), stored.header, keys)
+        anew = replace(stored, prober=Prober(design), dissolved=remembered)
         anew.look_ahead(index)
         index(anew)
         readers |= {record.facts.reader for _, record in sound}

@@ -21,7 +21,6 @@ from scrapy_simhash.pages.facts import Recipe
 from scrapy_simhash.stores import keyvalues
 from scrapy_simhash.stores.copying import compact
 from scrapy_simhash.stores.documents import Documents
-from scrapy_simhash.stores.keys import KeyTable
 from scrapy_simhash.stores.keyvalues import FORMAT, IDENTITIES, TABLES, Engine, Header, KeyValues
 from scrapy_simhash.stores.lmdb import MemoryEngine
 from scrapy_simhash.stores.store import Store
@@ -176,7 +175,7 @@ def test_probe_is_complete_and_exact(engine: Engine, name: str, data: st.DataObj
 
     def work(values: KeyValues) -> None:
         header = Header(FORMAT, "", Recipe(), name, 0, "words")
-        tables = Documents(values, prober, header, KeyTable(values, 0, set()))
+        tables = Documents(values, prober, header, set())
         for row in chain.from_iterable(map(prober.split, stored)):
             values.add(TABLES, *row)
         for distance in range(design.reach_bits + 1):
