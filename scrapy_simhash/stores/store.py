@@ -368,7 +368,8 @@ class Store(AbstractContextManager["Store"]):
             choose_distance(self.distance, design, self.rule)
             return rebuild(stored, design)
 
-        return self.write(work)
+        written = self.write(work)
+        return {"fingerprints": self.fingerprints().size, **written}
 
     def spare(self, documents: Sequence[int]) -> None:
         """Exempt near-duplicates from being dropped when they are fetched again; skips others."""

@@ -53,54 +53,46 @@ _ROWS_PER_SLICE = 65_536
 
 
 class Check:
-    """Compares all that is in a store; keeps all records in memory, some 2 kB each."""
+    """Compares all that is in a store; keeps records and what leads to them, some 5 kB each."""
 
     def __init__(self, stored: Documents) -> None:
         self._stored, self._values = stored, stored.values
-        dissolved = {number_of(key) for key in _list_dissolved(stored)}
-        self._keys: dict[int, list[int]] = {}
+        seed, dissolved = stored.header.seed, set(map(number_of, _list_dissolved(stored)))
+        # Of each table, with whether they must be there.
+        self._rows: defaultdict[str, dict[tuple[bytes, bytes], bool]] = defaultdict(dict)
         self._records: dict[int, Record] = {}
         self._damaged: dict[int, DamagedError] = {}
         for number, record in stored.scan():
             if isinstance(record, DamagedError):
                 self._damaged[number] = record
                 continue
-            if keys := keys_of(record):
-                self._keys[number] = choose_keys(keys, dissolved)
-            record.facts = structs.replace(record.facts, sketch=record.facts.sketch[:1])
+            for table, row, must in _list_rows(number, record, seed, dissolved):
+                self._rows[table][row] = must
+            record.facts = structs.replace(record.facts, sketch=b"")
             self._records[number] = record
 
     def find_problems(self) -> Iterator[str]:
         """Find all inconsistencies, one line each; reads the whole store."""
         yield from (error.what for error in self._damaged.values())
         for table in _DERIVED:
-            yield from self._compare(table)
+            yield from self._compare(table, self._rows.pop(table, {}))
         yield from self._compare_tables()
         yield from self._check_texts()
 
-    def _compare(self, table: str) -> Iterator[str]:
+    def _compare(self, table: str, left: dict[tuple[bytes, bytes], bool]) -> Iterator[str]:
         """Compare a table with the rows that lead to the records."""
-        may = dict[tuple[bytes, bytes], None]()
-        for number, record in self._records.items():
-            may |= dict.fromkeys(_list_rows(table, number, record, self._stored.header.seed))
-        # A sample or a name has some of them only.
-        left = {} if table in {SITES, KEYS} else may
-        if table == KEYS:
-            for number, keys in self._keys.items():
-                left |= dict.fromkeys((octets(key), octets(number)) for key in keys)
         led = set[bytes]()
         for row in self._values.scan(table):
             number = _lead(table, row[1])
-            dissolved = table == KEYS and row[1] == DISSOLVED
             if row in left:
                 del left[row]
                 # Two writers on a server may each have made a document of one identity.
                 led |= {row[0]} if table == IDENTITIES else set()
-            elif row not in may and not dissolved and number not in self._damaged:
+            elif (table, row[1]) != (KEYS, DISSOLVED) and number not in self._damaged:
                 name, at = self._name(number), row[0].hex()
                 yield f"{name} is in {table}, where it does not belong, at key {at}"
-        for key, member in left:
-            if key not in led:
+        for (key, member), must in left.items():
+            if must and key not in led:
                 name = self._name(_lead(table, member))
                 yield f"{name} is missing in {table}, at key {key.hex()}"
 
@@ -141,19 +133,23 @@ class Check:
             yield f"{self._name(number)} lacks its text; {_NO_WORDING}"
 
 
-def _list_rows(table: str, number: int, record: Record, seed: int) -> list[tuple[bytes, bytes]]:
-    """List key and member, or value, of the rows that may lead to a document, but rare triples."""
+def _list_rows(
+    number: int, record: Record, seed: int, dissolved: set[int]
+) -> Iterator[tuple[str, tuple[bytes, bytes], bool]]:
+    """List what leads to a document: table; key and member, or value; and whether it must."""
     page = record.facts
-    if table == IDENTITIES:
-        return [(page.identity, octets(number))]
+    yield IDENTITIES, (page.identity, octets(number)), True
     if record.state == State.DUPLICATE:
-        return []
-    if table == FINGERPRINTS:
-        return [fingerprint_row(number, record)]
-    if table == KEYS:
-        return [(key, octets(number)) for key in name_keys(page, page.group, seed)]
-    member = make_member(number, record, seed)
-    return [(site_key(host_of(page.url), seed), member)] if member else []
+        return
+    yield FINGERPRINTS, fingerprint_row(number, record), True
+    # A sample or a name has some of them only.
+    if member := make_member(number, record, seed):
+        yield SITES, (site_key(host_of(page.url), seed), member), False
+    for name in name_keys(page, page.group, seed):
+        yield KEYS, (name, octets(number)), False
+    if keys := keys_of(record):
+        for key in choose_keys(keys, dissolved):
+            yield KEYS, (octets(key), octets(number)), True
 
 
 def _lead(table: str, member: bytes) -> int:
@@ -184,7 +180,7 @@ def rebuild(stored: Documents, design: Design) -> dict[str, int]:
     # Other processes remember what is dissolved, so that it stays so.
     for key in dissolved:
         values.add(KEYS, key, DISSOLVED)
-    readers, fingerprints, remembered, damaged = set[Reader](), set[int](), set[int](), 0
+    readers, remembered, damaged = set[Reader](), set[int](), 0
     for some in cut(stored.scan(), _RECORDS_PER_READ):
         sound = [(number, each) for number, each in some if isinstance(each, Record)]
         damaged += len(some) - len(sound)
@@ -198,11 +194,8 @@ def rebuild(stored: Documents, design: Design) -> dict[str, int]:
         anew.look_ahead(index)
         index(anew)
         readers |= {record.facts.reader for _, record in sound}
-        kept = (record for _, record in sound if record.state != State.DUPLICATE)
-        fingerprints |= {record.facts.fingerprint for record in kept}
     stored.put_header(design=design.name, readers=tuple(sorted(readers)))
-    counted = {"fingerprints": len(fingerprints), "tables": len(design.tables)}
-    return counted | ({"damaged": damaged} if damaged else {})
+    return {"tables": len(design.tables)} | ({"damaged": damaged} if damaged else {})
 
 
 def add_duplicates(stored: Documents, numbers: Iterable[int]) -> list[int]:
