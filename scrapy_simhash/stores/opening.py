@@ -6,7 +6,7 @@ import re
 from importlib.util import find_spec
 from pathlib import Path
 from pkgutil import resolve_name
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 from urllib.parse import SplitResult, parse_qsl, unquote, urlencode, urlsplit
 
 from scrapy_simhash.errors import StoreUnusableError
@@ -92,14 +92,6 @@ def open_as_it_is(url: str) -> Store:
     return open_store(url, distance=0, readonly=True)
 
 
-class ServerAddress(NamedTuple):
-    """The address of a server."""
-
-    url: str  # for redis-py
-    prefix: str
-    shown: str  # without password
-
-
 def folder_of(url: str) -> Path | None:
     """Return the folder of a store, or None of one on a server; a ValueError for another URL."""
     if url == MEMORY:
@@ -138,10 +130,13 @@ def show_url(url: str) -> str:
     return re.sub(r"(?i)([?&](?:pass|user)\w*=)[^&]*", r"\1***", shown)
 
 
-def server_address(url: str) -> ServerAddress:
-    """Read the URL of a server; a ValueError for an unknown option, a bad prefix or port."""
+def server_address(url: str) -> tuple[str, str]:
+    """Read the URL of a server: the one that redis-py takes, and the prefix of all keys.
+
+    Raises a ValueError for an unknown option, a bad prefix or port.
+    """
     parts = _split(url)
-    shown, scheme = show_url(url), SERVER_SCHEMES[parts.scheme]
+    scheme = SERVER_SCHEMES[parts.scheme]
     options = dict(parse_qsl(parts.query, keep_blank_values=True))
     unknown = sorted(options.keys() - _OPTIONS)
     prefix = options.pop("prefix", "simhash")
@@ -166,10 +161,9 @@ def server_address(url: str) -> ServerAddress:
     elif scheme != "unix" and port == 0:
         problem = "its port must be a number from 1 to 65535"
     if problem:
-        raise ValueError(f"store URL {shown!r}: {problem}")
+        raise ValueError(f"store URL {show_url(url)!r}: {problem}")
     query = f"?{urlencode(options)}" if options else ""
-    target = f"{scheme}://{parts.netloc}{parts.path}{query}"
-    return ServerAddress(target, prefix, shown)
+    return f"{scheme}://{parts.netloc}{parts.path}{query}", prefix
 
 
 def _split(url: str) -> SplitResult:

@@ -29,18 +29,19 @@ from redis.backoff import NoBackoff
 from redis.retry import Retry
 
 from scrapy_simhash.errors import StoreUnavailableError, StoreUnusableError
-from scrapy_simhash.stores import keyvalues
 from scrapy_simhash.stores.keyvalues import (
     DOCUMENTS,
     HEADER,
     HEADER_KEY,
     SETS,
+    SITES,
     TABLES,
+    TEXTS,
     Engine,
     KeyValues,
     cut,
 )
-from scrapy_simhash.stores.opening import server_address
+from scrapy_simhash.stores.opening import server_address, show_url
 from scrapy_simhash.tables.probing import MOST_IN_BUCKET
 
 if TYPE_CHECKING:
@@ -56,30 +57,23 @@ logger = logging.getLogger(__name__)
 TIMEOUT_SECONDS = 5.0
 # After two failures in a row nobody waits for the server, but one command after so many seconds.
 PAUSE_SECONDS = 15.0
-# How many bytes of a key name its hash. Small hashes take a third of the memory (a "listpack"), and
-# documents are read in ascending order.
-_LEAD_BYTES = {
-    **dict.fromkeys((DOCUMENTS, keyvalues.TEXTS), 7),
-    **dict.fromkeys((keyvalues.IDENTITIES, keyvalues.FINGERPRINTS, keyvalues.KEYS), 2),
-    TABLES: 1,
-    **dict.fromkeys((HEADER, keyvalues.SITES), 0),
-}
+# How many bytes of a key name its hash, if not two. Small hashes take a third of the memory (a
+# "listpack"), and documents are read in ascending order.
+_LEAD_BYTES = defaultdict(lambda: 2, {DOCUMENTS: 7, TEXTS: 7, TABLES: 1, HEADER: 0, SITES: 0})
 # Lua has room for 8,000 arguments of a command; a change takes the server some microseconds.
 _FIELDS_PER_CALL, _CHANGES_PER_CALL, _HASHES_PER_CALL = 4_096, 8_192, 256
 _TRIES = 5
+_HEADER: _Row = (HEADER, HEADER_KEY)
 # What is known to be needed then is nearly all; a step costs what it looks at once more.
 _STEPS_AHEAD = 2
 
-# Takes hashes, each with the largest size of a field, and the number of its fields, and these;
-# returns the values of all fields in a row, or the sizes of those that are larger.
+# Takes fields, each behind its hash and before its largest size; returns their values, or the sizes
+# of those that are larger.
 _READ = """
-local found, at = {}, 1
-while ARGV[at] do
-  local most, last = tonumber(ARGV[at + 1]), at + 2 + ARGV[at + 2]
-  for _, value in ipairs(redis.call('HMGET', ARGV[at], unpack(ARGV, at + 3, last))) do
-    found[#found + 1] = value and #value > most and #value or value
-  end
-  at = last + 1
+local found = {}
+for at = 1, #ARGV, 3 do
+  local value = redis.call('HGET', ARGV[at], ARGV[at + 1])
+  found[#found + 1] = value and #value > tonumber(ARGV[at + 2]) and #value or value
 end
 return found
 """
@@ -130,12 +124,12 @@ class _ChangedError(Exception):
 
 
 class RedisValues(KeyValues):
-    """A transaction, see `KeyValues`; `header` is what the header was when it was last read."""
+    """A transaction, see `KeyValues`; `header` is what the last one knew of it."""
 
     def __init__(self, engine: RedisEngine, header: bytes | None) -> None:
         self._engine, self._prefix = engine, engine.prefix
         # What the server has; of a large set in TABLES, how many bytes.
-        self._rows: dict[_Row, Any] = {(HEADER, HEADER_KEY): header}
+        self._rows: dict[_Row, Any] = {_HEADER: header} if header else {}
         # What this transaction puts in its place, and which members it adds (True) or removes then.
         self._put: dict[_Row, bytes | None] = {}
         self._changed: defaultdict[_Row, dict[bytes, bool]] = defaultdict(dict)
@@ -144,9 +138,8 @@ class RedisValues(KeyValues):
 
     def ask(self, *commands: _Command) -> list[Any]:
         """Read in one round trip, the header last: then it was the same all the time."""
-        last = ("HGET", *self._place(HEADER, HEADER_KEY))
-        *answers, header = self._engine.ask(*commands, last)
-        if header != self._rows[HEADER, HEADER_KEY]:
+        *answers, header = self._engine.ask(*commands, ("HGET", *self._place(*_HEADER)))
+        if header != self._rows.setdefault(_HEADER, header):
             raise _ChangedError
         return answers
 
@@ -164,16 +157,12 @@ class RedisValues(KeyValues):
             self._lacked |= lacked
             return
         for some in cut(lacked, _FIELDS_PER_CALL):
-            hashes: defaultdict[bytes, list[_Row]] = defaultdict(list)
-            for row in some:
-                hashes[self._place(*row)[0]].append(row)
             asked: list[Any] = []
-            for name, rows in hashes.items():
-                table, key = rows[0]
+            for table, key in some:
                 most = MOST_IN_BUCKET * _width(table, key) if table == TABLES else 2**30
-                asked += (name, most, len(rows), *[self._place(*row)[1] for row in rows])
+                asked += (*self._place(table, key), most)
             (found,) = self.ask(("EVAL_RO", _READ, 0, *asked))
-            self._rows.update(zip(chain.from_iterable(hashes.values()), found, strict=True))
+            self._rows.update(zip(some, found, strict=True))
 
     def _place(self, table: str, key: bytes) -> tuple[bytes, bytes]:
         """Return the hash and the field of a row."""
@@ -202,10 +191,10 @@ class RedisValues(KeyValues):
         self.fetch((table, key) for key in keys)
         rows, crowded = list[bytes](), list[bytes]()
         for key in keys:
-            size = self._rows.get((table, key))
-            if isinstance(size, int) and in_bucket and size > in_bucket * _width(table, key):
+            row = self._rows.get((table, key))
+            if isinstance(row, int) and in_bucket and row > in_bucket * _width(table, key):
                 crowded.append(key)
-            else:
+            elif row or (table, key) in self._changed:
                 rows += [key + member for member in self.members(table, key)]
         whole = (row for row in rows if len(row) == SETS[table])  # a damaged set may be cut short
         return b"".join(whole), crowded
@@ -250,7 +239,7 @@ class RedisValues(KeyValues):
             changes.append(("change", *self._place(*row), *some, _width(*row)))
         if not changes:
             return True
-        read = [row for row in ((HEADER, HEADER_KEY), *self._put) if row in self._rows]
+        read = [row for row in (_HEADER, *self._put) if row in self._rows]
         as_read = [("has", *self._place(*row), self._rows[row] or b"", b"", 0) for row in read]
         # The first call decides for the others; in between, nobody sees anything.
         stamp = (*self._place(HEADER, b"commit"), secrets.token_bytes(8), b"", 0)
@@ -285,17 +274,16 @@ class RedisEngine(Engine):
     shared = True
 
     def __init__(self, place: Path | str, *, readonly: bool = False) -> None:
-        address = server_address(str(place))
-        self.url, self.readonly, self.prefix = address.shown, readonly, address.prefix
-        self._address, self._pid = address, os.getpid()
+        self.url, self.readonly, self._pid = show_url(str(place)), readonly, os.getpid()
+        self._address, self.prefix = server_address(str(place))
         self._is_open = False  # before, an error says that it cannot be opened
         self._failures, self._failure, self._pause_ends = 0, "", 0.0  # in a row, the last one
         self._header: bytes | None = None  # as it was last read
         options: dict[str, Any] = {"socket_timeout": TIMEOUT_SECONDS, "protocol": 2}
-        if not address.url.startswith("unix:"):
+        if not self._address.startswith("unix:"):
             options["socket_connect_timeout"] = TIMEOUT_SECONDS
         with self._explained():  # who asks knows whether a command may be sent again
-            self._client = Redis.from_url(address.url, retry=Retry(NoBackoff(), 0), **options)
+            self._client = Redis.from_url(self._address, retry=Retry(NoBackoff(), 0), **options)
         try:
             self._check(dict(self.ask(("INFO",))[0]))
         except BaseException:
@@ -353,7 +341,7 @@ class RedisEngine(Engine):
             yield
         except (exceptions.RedisError, OSError, ValueError, TypeError) as error:
             # The error message may contain the URL.
-            said = str(error).replace(self._address.url, self.url)
+            said = str(error).replace(self._address, self.url)
             found = f"{type(error).__name__} {said}"
             cure = next(cure for sign, cure in _CURES.items() if sign in found)
             text = f"the server at {self.url} {cure} ({said})"
@@ -367,12 +355,8 @@ class RedisEngine(Engine):
             self._pause_ends = time.monotonic() + PAUSE_SECONDS
             raise NoAnswerError(text) from error
 
-    def _read_header(self) -> bytes | None:
-        (self._header,) = self.ask(("HGET", _name(self.prefix, HEADER), HEADER_KEY))
-        return self._header
-
     def exists(self) -> bool:
-        return self._read_header() is not None
+        return self.run(lambda values: values.get(*_HEADER) != [None], writing=False)
 
     def open(self) -> None:
         if self.readonly and not self.exists():
@@ -400,10 +384,10 @@ class RedisEngine(Engine):
         )
         for _ in range(_TRIES):
             try:
-                values = RedisValues(self, self._header or self._read_header())
+                values = RedisValues(self, self._header)
                 result = work(values)
                 if not writing or values.commit():
-                    (self._header,) = values.get(HEADER, HEADER_KEY)
+                    (self._header,) = values.get(*_HEADER)
                     return result
             except _ChangedError:
                 pass
