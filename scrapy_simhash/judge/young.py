@@ -22,9 +22,7 @@ from scrapy_simhash.stores.keys import (
     KEYS_OF_A_PAGE,
     KEYS_OF_STRANGERS,
     MOST_UNDER_KEY,
-    Keys,
     choose_keys,
-    choose_triples,
     describe_member,
     keys_of,
     make_keys,
@@ -143,7 +141,6 @@ class Young:
         key = entry.number if is_new else _FIRST_KEY + page
         # A first copy is written as a near-duplicate, but meanwhile stands for its original.
         record = structs.replace(entry.record, state=State.DONE)
-        keys = keys_of(record)
         leads: list[_Lead] = [("identity", record.facts.identity)]
         leads += [("name", each) for each in name_keys(record.facts, record.facts.group, seed)]
         member = make_member(key, record, seed) if is_new else b""
@@ -158,10 +155,9 @@ class Young:
             self.first_copies[entry.record.original] = page
         for lead in leads:
             self._found[lead].append(key)
-        if keys:
-            left = [each for each in keys.triples if each not in self.dissolved]
-            for each in choose_keys(Keys(keys.whole, left), dissolved):
-                self._lead(made, each)
+        left = (each for each in keys_of(record) if each not in self.dissolved)
+        for each in choose_keys(left, dissolved, KEYS_OF_A_PAGE):
+            self._lead(made, each)
         if member and host in self._drawn:
             members = sorted((*self._drawn[host], member))
             self._drawn[host] = draw_sample(members, describe_member, SAMPLE)
@@ -257,11 +253,12 @@ class WithYoung:
         if not facts.sketch:
             return {}
         is_full = len(self.sample(host_of(facts.url))) == SAMPLE
-        whole, triples = make_keys(facts.sketch, facts.group)
-        left = Keys(whole, [each for each in triples if each not in self._young.dissolved])
-        dissolved = self._stored.dissolved
-        triples = choose_triples(left, dissolved, KEYS_OF_A_PAGE if is_full else KEYS_OF_STRANGERS)
-        found = (self._young.find("key", key) for key in (whole, *triples))
+        keys = make_keys(facts.sketch, facts.group)
+        left = (each for each in keys if each not in self._young.dissolved)
+        most = KEYS_OF_A_PAGE if is_full else KEYS_OF_STRANGERS
+        found = (
+            self._young.find("key", key) for key in choose_keys(left, self._stored.dissolved, most)
+        )
         return rank_by_keys(pages for pages in found if pages)
 
     def sample(self, host: str) -> dict[int, bytes]:

@@ -33,7 +33,6 @@ from scrapy_simhash.stores.keys import (
     KEYS_OF_STRANGERS,
     KeyTable,
     describe_member,
-    keys_of,
     make_member,
 )
 from scrapy_simhash.stores.keyvalues import (
@@ -241,8 +240,7 @@ class Documents:
             for row in self.prober.split(page.fingerprint):
                 values.add(TABLES, *row)
         values.add(FINGERPRINTS, key, member)
-        if keys := keys_of(record):
-            self.keys.enter(number, record, keys, self.glance)
+        self.keys.enter(number, record, self.glance)
         if member := make_member(number, record, self.header.seed):
             site = site_key(host_of(page.url), self.header.seed)
             there = values.members(SITES, site)
@@ -258,8 +256,7 @@ class Documents:
         if record.state == State.DUPLICATE:
             return
         values, page = self.values, record.facts
-        if keys := keys_of(record):
-            self.keys.remove(number, record, keys)
+        self.keys.remove(number, record)
         if member := make_member(number, record, self.header.seed):
             self._samples.clear()
             values.discard(SITES, site_key(host_of(page.url), self.header.seed), member)

@@ -2,12 +2,12 @@
 
 Of the triples that represent a page in its sketch, most are the template's on a site of records.
 What more than 16 kept documents have is no key any more: it is *dissolved*, for ever, and those
-that had it move on to their next triple. So a page has 16 keys that few others have, one for the
-whole sketch, and a probe costs the same however large a site is.
+that had it move on to their next one. So a page has 17 keys that few others have, of which the
+first one is for the whole sketch, and a probe costs the same however large a site is.
 
-In the table KEYS a document is under the key of its whole sketch, and under the first 16 of its
-triples that are not dissolved; that follows from its record and from what is dissolved. A dissolved
-key has one member, of zeros, which stays for ever. Names have keys there, too.
+In the table KEYS a document is under the first 17 of its keys that are not dissolved; that follows
+from its record and from what is dissolved. A dissolved key has one member, of zeros, which stays
+for ever. Names have keys there, too.
 
 Each group of pages that are compared (`Facts.group`) has keys of its own, so that the copies that
 20 callbacks get do not dissolve each other's keys.
@@ -19,9 +19,9 @@ import re
 from collections import defaultdict
 from dataclasses import dataclass, field
 from functools import lru_cache
-from itertools import islice
+from itertools import chain, islice
 from struct import Struct
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 import regex
@@ -31,10 +31,10 @@ from scrapy_simhash.judging.documents import State
 from scrapy_simhash.judging.matching import MOST_CALLED
 from scrapy_simhash.pages.addresses import form_of, host_of
 from scrapy_simhash.pages.features import normalise, read_shingles, tokenise
-from scrapy_simhash.stores.keyvalues import KEYS, number_of, octets
+from scrapy_simhash.stores.keyvalues import KEYS, octets
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Container, Iterable, Iterator
+    from collections.abc import Callable, Collection, Container, Iterable, Iterator, Sequence
 
     from scrapy_simhash.judging.documents import Record
     from scrapy_simhash.pages.facts import Facts
@@ -45,13 +45,13 @@ if TYPE_CHECKING:
 
 # The most documents under a name: one more than are read, so that a full one is known.
 CALLED = MOST_CALLED + 1
-# With 8 keys a page a quarter of edits of 30 % are missed on sites of records, with 16 a tenth;
+# With 8 triples a page a quarter of edits of 30 % are missed on sites of records, with 16 a tenth;
 # with 64 documents a key hardly less, for twice the work.
-KEYS_OF_A_PAGE = 16
+KEYS_OF_A_PAGE = 1 + 16
 MOST_UNDER_KEY = 16
 # Where a host is not known, a page's first triples are the template's: a mirror of a page is found
 # by 64 of them.
-KEYS_OF_STRANGERS = 64
+KEYS_OF_STRANGERS = 1 + 64
 # On labelled pages 4 are as good; on sites of records the original of an edited copy is among 8.
 MOST_BY_KEYS = 8
 # Two keys, or one that nobody else has.
@@ -95,21 +95,14 @@ def _key_part(text: str) -> frozenset[str]:
     return frozenset(key)
 
 
-class Keys(NamedTuple):
-    """The keys of a document, 1 to 2**64 - 1."""
-
-    whole: int  # of the whole sketch
-    triples: list[int]  # in the order in which documents take them
-
-
 # A page is looked for under its keys, and then entered there.
 @lru_cache(maxsize=64)
-def make_keys(sketch: bytes, group: str) -> Keys:
-    """Make the keys of a page with a sketch in a group."""
+def make_keys(sketch: bytes, group: str) -> list[int]:
+    """Make the keys of a page with a sketch in a group, 1 to 2**64 - 1, as documents take them."""
     salt = np.uint64(xxhash.xxh3_64_intdigest(group.encode(errors="surrogatepass")))
     spread = np.sort((read_shingles(sketch) + np.uint64(1)) * _SPREAD ^ salt)
     whole = xxhash.xxh3_64_intdigest(spread.tobytes())
-    return Keys(whole or 1, spread.tolist())
+    return [whole or 1, *spread.tolist()]
 
 
 def rank_by_keys(found: Iterable[Collection[int]]) -> dict[int, int]:
@@ -128,25 +121,19 @@ def rank_by_keys(found: Iterable[Collection[int]]) -> dict[int, int]:
     return {-number: counts[-number] for _, number in islice(best, MOST_BY_KEYS)}
 
 
-def keys_of(record: Record) -> Keys | None:
-    """Make the keys under which a document belongs; None of one that is found otherwise."""
+def keys_of(record: Record) -> list[int]:
+    """Make the keys under which a document may be; none of one that is found otherwise."""
     if record.state == State.DUPLICATE or not record.facts.sketch:
-        return None
+        return []
     return make_keys(record.facts.sketch, record.facts.group)
 
 
-def choose_triples(keys: Keys, dissolved: Container[int], most: int) -> list[int]:
-    """List the first triples that are not dissolved."""
-    return list(islice((key for key in keys.triples if key not in dissolved), most))
+def choose_keys(keys: Iterable[int], dissolved: Container[int], most: int) -> list[int]:
+    """List the first keys that are not dissolved."""
+    return list(islice((key for key in keys if key not in dissolved), most))
 
 
-def choose_keys(keys: Keys, dissolved: Container[int]) -> list[int]:
-    """List the keys under which a document is."""
-    triples = choose_triples(keys, dissolved, KEYS_OF_A_PAGE)
-    return triples if keys.whole in dissolved else [keys.whole, *triples]
-
-
-def name_keys(page: Facts, group: str, seed: int) -> dict[bytes, str]:
+def name_keys(page: Facts, group: str, seed: int) -> dict[int, str]:
     """Make the keys of the parts of a page's names, on its host and in a group.
 
     Without a host or a sketch, which no file has, a page is not found by its names.
@@ -157,11 +144,13 @@ def name_keys(page: Facts, group: str, seed: int) -> dict[bytes, str]:
 
 # A page is looked for under its names, and then entered there.
 @lru_cache(maxsize=64)
-def _name_keys(host: str, group: str, title: str, heading: str, seed: int) -> dict[bytes, str]:
+def _name_keys(host: str, group: str, title: str, heading: str, seed: int) -> dict[int, str]:
     place = xxhash.xxh3_64(f"{host}\0{group}".encode(errors="surrogatepass"), seed).digest()
     return {
-        xxhash.xxh3_64_digest(place + "\0".join(sorted(key)).encode(errors="surrogatepass")): text
-        for key, text in list_parts(title, heading).items()
+        xxhash.xxh3_64_intdigest(
+            place + "\0".join(sorted(key)).encode(errors="surrogatepass")
+        ): name
+        for key, name in list_parts(title, heading).items()
     }
 
 
@@ -200,10 +189,9 @@ class KeyTable:
     # Who is under a key, as this transaction leaves it: what it dissolves may be given up.
     _under: dict[int, set[int]] = field(default_factory=dict)
 
-    def find(self, keys: Keys, most: int) -> list[set[int]]:
-        """List the documents of the first keys that are not dissolved, and of equal sketches."""
-        chosen = self._choose(keys, most)
-        return [self._under[key] for key in chosen if 0 not in self._under[key]]
+    def find(self, keys: Sequence[int], most: int) -> list[set[int]]:
+        """List the documents of the first keys that are not dissolved."""
+        return [self._under[key] for key in islice(self._climb(keys, most), most)]
 
     def propose(
         self, page: Facts, groups: Iterable[str], most: int, own: int = 0
@@ -217,34 +205,29 @@ class KeyTable:
         if not page.sketch:
             return {}, []
         made = [make_keys(page.sketch, group) for group in groups]
-        named = {
-            number_of(key): name
-            for group in groups
-            for key, name in name_keys(page, group, self.seed).items()
-        }
+        named: dict[int, str] = {}
+        for group in groups:
+            named |= name_keys(page, group, self.seed)
         self._forget()
-        self._read([*named, *(key for keys in made for key in self._list_first(keys, most))])
+        first = (choose_keys(keys, self.dissolved, most) for keys in made)
+        self._read(chain(named, *first))
         alike: dict[int, int] = {}
         for keys in made:
             alike |= rank_by_keys([under - {own} for under in self.find(keys, most)])
         return alike, [(name, sorted(self._under[key])) for key, name in named.items()]
 
-    def enter(self, number: int, record: Record, keys: Keys, glance: Glance) -> None:
+    def enter(self, number: int, record: Record, glance: Glance) -> None:
         """Enter a document that is not there; under its names, while there is room.
 
         Keys that are full are dissolved, and those that had them move on, until all fit. `glance`
         gets the records of these.
         """
         self._forget()
-        under, named = self._under, self._list_named(record)
-        self._read([*named, *self._list_first(keys, KEYS_OF_A_PAGE)])
+        under, page, keys = self._under, record.facts, keys_of(record)
+        named = name_keys(page, page.group, self.seed)
+        self._read([*named, *choose_keys(keys, self.dissolved, KEYS_OF_A_PAGE)])
         for key in (each for each in named if len(under[each]) < CALLED):
             self._add(key, number)
-        # On a server, two writers may have entered one more than fits.
-        if len(under[keys.whole]) >= MOST_UNDER_KEY:
-            self._dissolve(keys.whole)
-        elif 0 not in under[keys.whole]:
-            self._add(keys.whole, number)
         ladders = {number: self._climb(keys, KEYS_OF_A_PAGE)}
         waiting = [number] * KEYS_OF_A_PAGE
         while waiting:
@@ -252,30 +235,29 @@ class KeyTable:
             if each not in ladders:
                 ladders |= self._read_ladders({*waiting, each} - ladders.keys(), glance)
             for key in ladders[each]:
-                if each in under[key] or 0 in under[key]:
+                if each in under[key]:
                     continue
+                # On a server, two writers may have entered one more than fits.
                 if len(under[key]) < MOST_UNDER_KEY:
                     self._add(key, each)
                     break
                 waiting += self._dissolve(key)
 
     def _read_ladders(self, numbers: set[int], glance: Glance) -> dict[int, Iterator[int]]:
-        """Read which triples documents have or may take; none of one that is damaged."""
-        found = {number: keys_of(record) for number, record in glance(numbers).items()}
-        made = {number: keys for number, keys in found.items() if keys}
-        self._read(key for keys in made.values() for key in self._list_first(keys, _AHEAD))
+        """Read which keys documents have or may take; none of one that is damaged."""
+        made = {number: keys_of(record) for number, record in glance(numbers).items()}
+        first = (choose_keys(keys, self.dissolved, _AHEAD) for keys in made.values())
+        self._read(chain.from_iterable(first))
         ladders = {number: self._climb(keys, _AHEAD) for number, keys in made.items()}
         return dict.fromkeys(numbers, iter(())) | ladders
 
-    def remove(self, number: int, record: Record, keys: Keys) -> None:
+    def remove(self, number: int, record: Record) -> None:
         """Remove a document."""
-        for key in (*self._list_named(record), *self._choose(keys, KEYS_OF_A_PAGE)):
+        named = name_keys(record.facts, record.facts.group, self.seed)
+        own = islice(self._climb(keys_of(record), KEYS_OF_A_PAGE), KEYS_OF_A_PAGE)
+        for key in (*named, *own):
             self._values.discard(KEYS, octets(key), octets(number))
             self._under.get(key, set()).discard(number)
-
-    def _list_named(self, record: Record) -> list[int]:
-        page = record.facts
-        return list(map(number_of, name_keys(page, page.group, self.seed)))
 
     def _forget(self) -> None:
         """Forget what can be read again, if it is much; what is dissolved now may be given up."""
@@ -294,22 +276,13 @@ class KeyTable:
         had, self._under[key] = self._under[key], {0}
         return had
 
-    def _list_first(self, keys: Keys, most: int) -> list[int]:
-        """List the keys to read first: most that are dissolved are remembered."""
-        return [keys.whole, *choose_triples(keys, self.dissolved, most)]
-
-    def _choose(self, keys: Keys, most: int) -> list[int]:
-        """List the key of the sketch, and the first triples that are not dissolved."""
-        self._read(self._list_first(keys, most))
-        return [keys.whole, *islice(self._climb(keys, most), most)]
-
-    def _climb(self, keys: Keys, ahead: int) -> Iterator[int]:
-        """Pass the triples of a document that are not dissolved, in their order.
+    def _climb(self, keys: Sequence[int], ahead: int) -> Iterator[int]:
+        """Pass the keys of a document that are not dissolved, in their order.
 
         Reads so many at first, and more each time: only the first pages of a template, and those
         of a process, meet many dissolved keys that it does not remember.
         """
-        left = (key for key in keys.triples if key not in self.dissolved)
+        left = (key for key in keys if key not in self.dissolved)
         while some := list(islice(left, ahead)):
             self._read(some)
             yield from (key for key in some if 0 not in self._under[key])

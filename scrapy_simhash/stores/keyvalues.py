@@ -14,7 +14,7 @@ The rows of all kinds are::
                                                   (8) + digest of facts (4) + suspicion (1) + form
                                                   of the address (3)
     keys           a rare triple, or a digest of  number of a document that has it
-                   a name (8)
+                   a sketch or a name (8)
     tables         table (1) + key_bytes          the other 8 - key_bytes of a permuted fingerprint
 
 Numbers of documents and fingerprints have 8 bytes, big-endian. The tables above the gap hold one
@@ -44,7 +44,7 @@ Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 # Increased with each change of what is stored, or how.
-FORMAT = 26
+FORMAT = 27
 HEADER = "header"
 HEADER_KEY = b"store"
 DOCUMENTS = "documents"

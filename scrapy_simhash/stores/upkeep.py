@@ -21,6 +21,7 @@ from scrapy_simhash.pages.facts import Reader
 from scrapy_simhash.stores.documents import Documents, fingerprint_row, site_key, unpack_wording
 from scrapy_simhash.stores.keys import (
     DISSOLVED,
+    KEYS_OF_A_PAGE,
     choose_keys,
     keys_of,
     make_member,
@@ -146,10 +147,9 @@ def _list_rows(
     if member := make_member(number, record, seed):
         yield SITES, (site_key(host_of(page.url), seed), member), False
     for name in name_keys(page, page.group, seed):
-        yield KEYS, (name, octets(number)), False
-    if keys := keys_of(record):
-        for key in choose_keys(keys, dissolved):
-            yield KEYS, (octets(key), octets(number)), True
+        yield KEYS, (octets(name), octets(number)), False
+    for key in choose_keys(keys_of(record), dissolved, KEYS_OF_A_PAGE):
+        yield KEYS, (octets(key), octets(number)), True
 
 
 def _lead(table: str, member: bytes) -> int:

@@ -20,12 +20,12 @@ from scrapy_simhash.judging.rule import Site
 from scrapy_simhash.pages.facts import SKETCH_BYTES, Reader
 from scrapy_simhash.pages.features import sketch_text
 from scrapy_simhash.stores import keys as stores_keys
+from scrapy_simhash.stores import upkeep
 from scrapy_simhash.stores.documents import Documents
 from scrapy_simhash.stores.keys import (
     CALLED,
     KEYS_OF_A_PAGE,
     MOST_UNDER_KEY,
-    Keys,
     keys_of,
     make_keys,
     name_keys,
@@ -52,7 +52,7 @@ def make_page(name: str, shingles: Any, **fields: Any) -> Document:
     return document(name, bits, **facts)
 
 
-def keys_of_page(page: Document) -> Keys:
+def keys_of_page(page: Document) -> list[int]:
     return make_keys(page.facts.sketch, page.facts.group)
 
 
@@ -68,31 +68,26 @@ def read_keys(store: Store) -> dict[int, set[int]]:
     return store.read(read)
 
 
-def keys_in(store: Store) -> dict[int, Keys]:
-    """Make the keys of all documents that are found by them."""
-
-    def read(stored: Documents) -> dict[int, Keys]:
-        made = ((number, keys_of(record)) for number, record in stored)
-        return {number: keys for number, keys in made if keys}
-
-    return store.read(read)
+def keys_in(store: Store) -> dict[int, list[int]]:
+    """Make the keys of all documents."""
+    return store.read(lambda stored: {number: keys_of(record) for number, record in stored})
 
 
-def place(keys: Keys, dissolved: set[int], count: int) -> list[int]:
+def place(keys: list[int], dissolved: set[int], count: int) -> list[int]:
     """List the keys that a document has: its first ones that are not dissolved."""
-    triples = [key for key in keys.triples if key not in dissolved][:count]
-    return triples + [keys.whole] * (keys.whole not in dissolved)
+    return [key for key in keys if key not in dissolved][:count]
 
 
 class KeysMachine(RuleBasedStateMachine):
     """A store, and whoever must be under its keys by brute force."""
 
-    FEW, MOST = 3, 2
+    FEW, MOST = 4, 2
 
     @initialize()
     def make(self) -> None:
         self.patch = pytest.MonkeyPatch()
-        self.patch.setattr(stores_keys, "KEYS_OF_A_PAGE", self.FEW)
+        for module in (stores_keys, upkeep):
+            self.patch.setattr(module, "KEYS_OF_A_PAGE", self.FEW)
         self.patch.setattr(stores_keys, "MOST_UNDER_KEY", self.MOST)
         self.patch.setattr(stores_keys, "_AHEAD", 2)
         self.patch.setattr(stores_keys, "_MOST_REMEMBERED", 5)
@@ -187,9 +182,9 @@ def test_a_template_is_dissolved_by_its_seventeenth_page(home: str) -> None:
         judge(store, *pages[16:])
         rows = read_keys(store)
         places = Counter(number for members in rows.values() for number in members)
-        assert {places[number] for number in range(1, 31)} == {KEYS_OF_A_PAGE + 1}
+        assert {places[number] for number in range(1, 31)} == {KEYS_OF_A_PAGE}
         assert max(map(len, rows.values())) <= MOST_UNDER_KEY
-        template = {*keys_of_page(make_page("template", TEMPLATE)).triples}
+        template = {*keys_of_page(make_page("template", TEMPLATE))}
         assert sum(rows.get(key) == {0} for key in template) > 80
         for number in (0, 5, 29):
             edited = make_page("edited", [*TEMPLATE, *own[number][:30], *range(50_000, 50_010)])
@@ -209,7 +204,7 @@ def test_a_transaction_that_is_given_up_dissolves_nothing(home: str) -> None:
     def give_up(stored: Documents) -> None:
         for page in pages[16:]:
             record = Record(page.facts, State.DONE, (), 0.0)
-            stored.keys.enter(99, record, keys_of_page(page), stored.glance)
+            stored.keys.enter(99, record, stored.glance)
             stored.keys.propose(page.facts, [page.facts.group], 64)  # reads what is dissolved
         raise ValueError("given up")
 
@@ -250,7 +245,7 @@ def test_a_name_that_many_have_is_not_asked(store: Store) -> None:
         assert called(store, f"the daily | {FIRE}") == [found, found]
     facts = make_named(0, f"{FIRE} - The Daily").facts
     names = {*name_keys(facts, facts.group, store.seed)}
-    rows = store.read(lambda stored: [row[0] for row in stored.values.scan(KEYS)])
+    rows = store.read(lambda stored: [number_of(row[0]) for row in stored.values.scan(KEYS)])
     assert sum(key in names for key in rows) == 2 * CALLED
     with open_store("memory:") as memory:
         apart = [make_named(n, f"{FIRE} - {n}", "a text " * 20) for n in range(MOST_CALLED + 2)]
