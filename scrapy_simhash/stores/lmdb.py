@@ -140,8 +140,8 @@ class LmdbEngine(Engine):
             _require_local(folder)
             if self.readonly and not self._data.exists():
                 raise StoreUnusableError(
-                    f"there is no store at {folder}{', which is a file' * folder.is_file()}; name "
-                    "the folder of an existing one, or crawl first: a crawl makes it"
+                    f"there is no store at {self.url}{', which is a file' * folder.is_file()}; "
+                    "name the folder of an existing one, or crawl first: a crawl makes it"
                 )
             _make_folder(folder)
             user = self._lock_folder(stack)
@@ -213,10 +213,9 @@ class LmdbEngine(Engine):
             raise
 
     def _make_databases(self, values: LmdbValues) -> None:
-        """Make the databases in an empty file."""
-        if not values.transaction.stat()["entries"]:
-            for name, flags in DATABASES.items():
-                self._env.open_db(name.encode(), values.transaction, **flags)
+        """Make the databases that are not there."""
+        for name, flags in DATABASES.items():
+            self._env.open_db(name.encode(), values.transaction, **flags)
 
     def run(self, work: Callable[[LmdbValues], Result], *, writing: bool) -> Result:
         if os.getpid() != self._pid:
@@ -323,11 +322,6 @@ class MemoryEngine(LmdbEngine):
         return False
 
     def open(self) -> None:
-        if self.readonly:
-            raise StoreUnusableError(
-                f"the store at {self.url} begins empty, so it cannot be opened read-only; name "
-                "the folder or server of an existing one"
-            )
         # However this process ends, nothing is left.
         with _explained(Path(self.url)), TemporaryDirectory() as folder:
             self._folder = Path(folder)

@@ -7,7 +7,6 @@ from collections import Counter
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from functools import lru_cache, partial
-from importlib.metadata import PackageNotFoundError, version
 from itertools import count
 from struct import Struct
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -15,6 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import msgspec
 from msgspec import structs
 
+from scrapy_simhash import __version__
 from scrapy_simhash.errors import (
     DamagedError,
     StoreMismatchError,
@@ -104,7 +104,7 @@ class Store(AbstractContextManager["Store"]):
                 # A secret: whoever does not know it cannot craft a page with another's fingerprint.
                 drawn = secrets.randbits(64) if seed is None else seed
                 given = recipe or Recipe(), design.name, drawn, rule or "words"
-                made = Header(FORMAT, _find_version(), *given)
+                made = Header(FORMAT, __version__, *given)
                 values.put(HEADER, HEADER_KEY, pack_row(HEADER_KEY, made))
 
         try:
@@ -398,13 +398,6 @@ class Store(AbstractContextManager["Store"]):
         chosen = self.read(lambda stored: add_duplicates(stored, documents))
         parts = cut(chosen, _DOCUMENTS_PER_DELETION)
         return sum(self.write(partial(work, numbers=part), ahead=True) for part in parts)
-
-
-def _find_version() -> str:
-    try:
-        return version("scrapy-simhash")
-    except PackageNotFoundError:
-        return "of an unknown version"
 
 
 def unpack_header(packed: bytes) -> Header:

@@ -21,7 +21,7 @@ log --statsu -> --statsu; did you mean --status?
 -s A=1 export -s SIMHASH_REFETCH=-3 store -o o --store s -s SIMHASH_READONLY=no -> SIMHASH_REFETCH =
 check --set A -> Invalid -s value, use -s NAME=VALUE
 -s SIMHASH_DISTNCE=3 check --store s -> no such setting; did you mean SIMHASH_DISTANCE?$
-check --store in -> /in, which is a file; name the folder
+check --store in -> no store at in, which is a file; name the folder
 log --status dropped -> invalid choice: 'dropped'
 log --last -1 --log in -> --last -1: must be 0 or more
 import nix -> : nix: No such file or directory; check that path
