@@ -135,10 +135,9 @@ def _check(config: Config, options: Namespace) -> Iterator[Answer]:
             raise ValueError(
                 f"store {show_url(config.store)!r} is on a server; --compact is for folders"
             )
-        before = _measure(config)
         with show_progress("packing the store"):
-            compact(folder)
-        yield {"bytes_before": before, "bytes_after": _measure(config)}
+            sizes = compact(folder)
+        yield sizes
     elif options.rebuild:
         tables = DEFAULT_DESIGN if options.tables == "auto" else options.tables
         with _open_to_change(config) as store:
@@ -156,11 +155,6 @@ def _check(config: Config, options: Namespace) -> Iterator[Answer]:
             raise PartlyFailedError(
                 f"{found}; --rebuild repairs the tables, a damaged record needs a backup"
             )
-
-
-def _measure(config: Config) -> int:
-    with open_as_it_is(config.store) as store:
-        return store.engine.measure()
 
 
 def _prune(config: Config, options: Namespace) -> Iterator[Answer]:

@@ -48,10 +48,13 @@ def _copy_rows(source: LmdbValues, target: Path) -> None:
         raise StoreUnavailableError(str(error)) from error
 
 
-def compact(folder: Path) -> None:
+def compact(folder: Path) -> dict[str, int]:
     """Rewrite the file of a store without free pages.
 
     Needs space for both files. If the process is killed, the store is as it was, or as it will be.
+
+    Returns:
+        `bytes_before` and `bytes_after`.
 
     Raises:
         StoreUnusableError: there is no store, it cannot be read, or is in use.
@@ -63,6 +66,7 @@ def compact(folder: Path) -> None:
     engine.open()
     try:
         packed.unlink(missing_ok=True)  # that of a process that was killed
+        before = engine.measure()
         engine.run(lambda values: _copy_rows(values, packed), writing=False)
         # LMDB's lock file counts the transactions of the old file. A reader that has it open would
         # pass it on to the next writer, which would start from an old state.
@@ -70,6 +74,7 @@ def compact(folder: Path) -> None:
         (folder / LOCK_FILE).touch(0o600)  # shows that the data file was not copied here
         packed.rename(data)
         sync_folder(folder)
+        return {"bytes_before": before, "bytes_after": data.stat().st_size}
     except (StoreUnavailableError, OSError) as error:
         raise StoreUnavailableError(
             f"the store at {folder} could not be packed and is unchanged: {error}"

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
@@ -102,8 +102,10 @@ class Documents:
     # By host, until this transaction changes one: all candidates of a page ask for them.
     _samples: dict[str, dict[int, bytes]] = field(init=False, default_factory=dict)
 
-    def __post_init__(self) -> None:
-        self.keys = KeyTable(self.values, self.header.seed, self.dissolved)
+    @cached_property
+    def keys(self) -> KeyTable:
+        """The table of keys."""
+        return KeyTable(self.values, self.header.seed, self.dissolved)
 
     @property
     def design(self) -> Design:
@@ -358,8 +360,7 @@ class Documents:
             for prefix in prefixes:
                 members = self.values.members(FINGERPRINTS, octets(near), prefix, limits.most)
                 for number in (number_of(member[8:]) for member in members):
-                    candidate = Candidate(bits, number, near)
-                    found[number] = min(candidate, found.get(number, candidate))
+                    found.setdefault(number, Candidate(bits, number, near))
             if len(found) >= limits.most:
                 complete = False
                 break

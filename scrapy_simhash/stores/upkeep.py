@@ -203,19 +203,13 @@ def add_duplicates(stored: Documents, numbers: Iterable[int]) -> list[int]:
 
     Without its original, the drop of a near-duplicate cannot be explained. Reads every record.
     """
-    there: set[int] = set()
-    duplicates: defaultdict[int, list[int]] = defaultdict(list)
-    for number, record in stored.scan():
-        there.add(number)
-        if isinstance(record, Record) and record.original:
-            duplicates[record.original].append(number)
-    chosen: set[int] = set()
-    waiting = list(numbers)
-    while waiting:
-        number = waiting.pop()
-        if number in there and number not in chosen:
-            chosen.add(number)
-            waiting += duplicates[number]
+    originals = {
+        number: record.original if isinstance(record, Record) else 0
+        for number, record in stored.scan()
+    }
+    chosen = originals.keys() & numbers
+    while more := {number for number, each in originals.items() if each in chosen} - chosen:
+        chosen |= more
     return sorted(chosen)
 
 
