@@ -14,6 +14,8 @@ from __future__ import annotations
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
+from itertools import islice
+from struct import Struct
 from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
@@ -63,6 +65,7 @@ if TYPE_CHECKING:
 MOST_CANDIDATES = 512
 # In HEADER, before the digest of a host.
 NOISE = b"noise"
+_LEADS = Struct(">Q8sQ")  # of FINGERPRINTS
 _CHECKSUM_BYTES = 8
 
 
@@ -296,6 +299,14 @@ class Documents:
         """Find stored fingerprints near to one."""
         return self.prober.probe(partial(self.values.read_sets, TABLES), fingerprint, limits)
 
+    def read_leads(
+        self, fingerprints: Iterable[int], in_bucket: int | None = None
+    ) -> tuple[list[tuple[int, bytes, int]], list[bytes]]:
+        """Read fingerprints, each with the hash of a group and a number, see `read_sets`."""
+        keys = list(map(octets, fingerprints))
+        rows, crowded = self.values.read_sets(FINGERPRINTS, keys, in_bucket)
+        return list(_LEADS.iter_unpack(rows)), crowded
+
     def get_wordings(self, numbers: Collection[int]) -> dict[int, Wording]:
         """Get what a reader sees of documents; leaves out missing and damaged ones."""
         keys = list(map(octets, numbers))
@@ -352,18 +363,17 @@ class Documents:
     ) -> tuple[dict[int, Candidate], bool]:
         """List the documents within the distance, and whether these are all."""
         probe = self.near(fingerprint, limits)
+        if not probe.near:
+            return {}, probe.complete
+        bits_of, hashes = {near: bits for bits, near in probe.near}, {*map(hash_group, groups)}
+        leads, crowded = self.read_leads(bits_of, limits.in_bucket)
+        numbers = ((near, number) for near, group, number in leads if group in hashes)
+        found = {
+            number: Candidate(bits_of[near], number, near)
+            for near, number in islice(numbers, limits.most)
+        }
         # There may be more fingerprints than are used, those of other groups included.
-        complete = len(probe.near) < limits.most and probe.complete
-        found: dict[int, Candidate] = {}
-        prefixes = [hash_group(group) for group in groups if probe.near]
-        for bits, near in probe.near:
-            for prefix in prefixes:
-                members = self.values.members(FINGERPRINTS, octets(near), prefix, limits.most)
-                for number in (number_of(member[8:]) for member in members):
-                    found.setdefault(number, Candidate(bits, number, near))
-            if len(found) >= limits.most:
-                complete = False
-                break
+        complete = max(len(found), len(bits_of)) < limits.most and probe.complete and not crowded
         return {} if limits.or_nothing and not complete else found, complete
 
 

@@ -138,10 +138,8 @@ class KeyValues(ABC):
         """
 
     @abstractmethod
-    def members(
-        self, table: str, key: bytes, prefix: bytes = b"", most: int | None = None
-    ) -> list[bytes]:
-        """List members of a set that begin so, ascending; the first ones, if more than `most`."""
+    def members(self, table: str, key: bytes, most: int | None = None) -> list[bytes]:
+        """List the members of a set, ascending; the first ones, if more than `most`."""
 
     @abstractmethod
     def add(self, table: str, key: bytes, member: bytes) -> None:

@@ -381,14 +381,9 @@ class LmdbValues(KeyValues):
         if cursor.set_range(prefix):
             yield from takewhile(lambda row: row[0].startswith(prefix), cursor)
 
-    def members(
-        self, table: str, key: bytes, prefix: bytes = b"", most: int | None = None
-    ) -> list[bytes]:
+    def members(self, table: str, key: bytes, most: int | None = None) -> list[bytes]:
         cursor = self.transaction.cursor(self.databases[table])
-        if not (cursor.set_range_dup(key, prefix) if prefix else cursor.set_key(key)):
-            return []
-        members = takewhile(lambda member: member.startswith(prefix), cursor.iternext_dup())
-        return list(islice(members, most))
+        return list(islice(cursor.iternext_dup(), most)) if cursor.set_key(key) else []
 
     def add(self, table: str, key: bytes, member: bytes) -> None:
         # LMDB takes members of another width, and then loses some.

@@ -177,13 +177,11 @@ class RedisValues(KeyValues):
                 (self._rows[row],) = self.ask(("HGET", *self._place(*row)))
         return [self._put[row] if row in self._put else self._rows.get(row) for row in rows]
 
-    def members(
-        self, table: str, key: bytes, prefix: bytes = b"", most: int | None = None
-    ) -> list[bytes]:
+    def members(self, table: str, key: bytes, most: int | None = None) -> list[bytes]:
         (row,) = self.get(table, key)
         there = dict.fromkeys(_cut_row(table, key, row or b""), True)
         there |= self._changed.get((table, key), {})
-        return sorted(each for each in there if there[each] and each.startswith(prefix))[:most]
+        return sorted(each for each, is_there in there.items() if is_there)[:most]
 
     def read_sets(
         self, table: str, keys: Sequence[bytes], in_bucket: int | None = None
@@ -191,8 +189,9 @@ class RedisValues(KeyValues):
         self.fetch((table, key) for key in keys)
         rows, crowded = list[bytes](), list[bytes]()
         for key in keys:
-            row = self._rows.get((table, key))
-            if isinstance(row, int) and in_bucket and row > in_bucket * _width(table, key):
+            row = self._rows.get((table, key)) or b""
+            size = row if isinstance(row, int) else len(row)
+            if in_bucket and size > in_bucket * _width(table, key):
                 crowded.append(key)
             elif row or (table, key) in self._changed:
                 rows += [key + member for member in self.members(table, key)]

@@ -8,7 +8,6 @@ from contextlib import AbstractContextManager
 from dataclasses import replace
 from functools import lru_cache, partial
 from itertools import count
-from struct import Struct
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
@@ -37,7 +36,6 @@ from scrapy_simhash.simhash import check_fingerprint
 from scrapy_simhash.stores.documents import Documents, pack_row, read_rows, unpack_row, unseal
 from scrapy_simhash.stores.keyvalues import (
     DOCUMENTS,
-    FINGERPRINTS,
     FORMAT,
     HEADER,
     HEADER_KEY,
@@ -46,7 +44,6 @@ from scrapy_simhash.stores.keyvalues import (
     KeyValues,
     cut,
     number_of,
-    octets,
 )
 from scrapy_simhash.stores.upkeep import Check, add_duplicates, list_own, read_table, rebuild
 from scrapy_simhash.tables.designs import DEFAULT_DESIGN, parse_design
@@ -67,8 +64,6 @@ Result = TypeVar("Result")
 _CHECKS_BESIDE_OTHERS = 2
 # A deletion of so many locks the store for less than a second at a time.
 _DOCUMENTS_PER_DELETION = 1_000
-# Of FINGERPRINTS, without the group.
-_read_leads = Struct(">Q8xQ").iter_unpack
 
 
 class Store(AbstractContextManager["Store"]):
@@ -236,12 +231,11 @@ class Store(AbstractContextManager["Store"]):
         def work(stored: Documents) -> list[Match]:
             near = stored.near(fingerprint, Limits(bits)).near
             distances = {found: distance for distance, found in near}
-            rows, _ = stored.values.read_sets(FINGERPRINTS, list(map(octets, distances)))
-            leads = list(_read_leads(rows))
-            records = stored.get_all(number for _, number in leads)
+            leads, _ = stored.read_leads(distances)
+            records = stored.get_all(number for *_, number in leads)
             return [
                 Match(number, found, distances[found], records[number].facts.url)
-                for found, number in leads
+                for found, _, number in leads
                 if number in records
             ]
 

@@ -107,10 +107,8 @@ class Rows:
     def discard(self, table: str, key: bytes, member: bytes) -> None:
         self.sets[table, key].discard(member)
 
-    def members(
-        self, table: str, key: bytes, prefix: bytes = b"", most: int | None = None
-    ) -> list[bytes]:
-        return sorted(each for each in self.sets[table, key] if each.startswith(prefix))[:most]
+    def members(self, table: str, key: bytes, most: int | None = None) -> list[bytes]:
+        return sorted(self.sets[table, key])[:most]
 
     def scan(self, table: str, prefix: bytes = b"") -> list[tuple[bytes, bytes]]:
         rows = [(*row, value) for row, value in self.values.items()]

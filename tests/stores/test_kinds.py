@@ -75,11 +75,10 @@ def call_set(draw: Random, values: KeyValues | Rows) -> object:
         values.discard(table, key, member)
     elif action == "delete" and draw.random() < 0.2:
         values.delete(table, key)
-    prefix, most = member[: draw.choice((0, 1, 8))], draw.choice((None, 1, 3))
     if draw.random() < 0.3:
         keys = {each[-len(key) :] for each in draw.sample(NUMBERS, 3)}
         return values.read_sets(table, sorted(keys))
-    return values.members(table, key, prefix, most)
+    return values.members(table, key, draw.choice((None, 1, 3)))
 
 
 def scan(draw: Random, values: KeyValues | Rows) -> list[object]:
