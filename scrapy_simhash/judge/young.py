@@ -17,7 +17,7 @@ from scrapy_simhash.judging.documents import Candidate, Record, State
 from scrapy_simhash.judging.hosts import SAMPLE, draw_sample
 from scrapy_simhash.pages.addresses import host_of
 from scrapy_simhash.pages.wording import Wording, unpack
-from scrapy_simhash.stores.documents import limit_probe, propose, site_key
+from scrapy_simhash.stores.documents import limit_probe, propose
 from scrapy_simhash.stores.keys import (
     KEYS_OF_A_PAGE,
     KEYS_OF_STRANGERS,
@@ -30,7 +30,7 @@ from scrapy_simhash.stores.keys import (
     name_keys,
     rank_by_keys,
 )
-from scrapy_simhash.stores.keyvalues import SITES, number_of
+from scrapy_simhash.stores.keyvalues import number_of
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Container, Sequence
@@ -267,9 +267,8 @@ class WithYoung:
         if not young:
             return self._stored.sample(host)
         if host not in self._samples:
-            key = site_key(host, self._stored.header.seed)
-            members = self._stored.values.members(SITES, key, most=SAMPLE)
-            drawn = draw_sample(sorted({*members, *young}), describe_member, SAMPLE)
+            members = {*self._stored.list_members(host)[:SAMPLE], *young}
+            drawn = draw_sample(sorted(members), describe_member, SAMPLE)
             self._samples[host] = {number_of(each[8:16]): each[16:] for each in drawn}
         return self._samples[host]
 

@@ -65,7 +65,7 @@ if TYPE_CHECKING:
 MOST_CANDIDATES = 512
 # In HEADER, before the digest of a host.
 NOISE = b"noise"
-_LEADS = Struct(">Q8sQ")  # of FINGERPRINTS
+_LEADS, _MEMBERS = Struct(">Q8sQ"), Struct("8x24s")  # of FINGERPRINTS and SITES
 _CHECKSUM_BYTES = 8
 
 
@@ -241,14 +241,14 @@ class Documents:
         if record.state == State.DUPLICATE:
             return
         key, member = fingerprint_row(number, record)
-        if not values.members(FINGERPRINTS, key, most=1):
+        if not any(values.read_sets(FINGERPRINTS, [key], 1)):
             for row in self.prober.split(page.fingerprint):
                 values.add(TABLES, *row)
         values.add(FINGERPRINTS, key, member)
         self.keys.enter(number, record, self.glance)
         if member := make_member(number, record, self.header.seed):
-            site = site_key(host_of(page.url), self.header.seed)
-            there = values.members(SITES, site)
+            host = host_of(page.url)
+            site, there = site_key(host, self.header.seed), self.list_members(host)
             kept = draw_sample(sorted({*there, member}), describe_member, SAMPLE)
             if member in kept and member not in there:
                 values.add(SITES, site, member)
@@ -267,7 +267,7 @@ class Documents:
             values.discard(SITES, site_key(host_of(page.url), self.header.seed), member)
         key, member = fingerprint_row(number, record)
         values.discard(FINGERPRINTS, key, member)
-        if not values.members(FINGERPRINTS, key, most=1):
+        if not any(values.read_sets(FINGERPRINTS, [key], 1)):
             for row in self.prober.split(page.fingerprint):
                 values.discard(TABLES, *row)
 
@@ -290,10 +290,15 @@ class Documents:
         """
         sample = self._samples.get(host)
         if sample is None:
-            found = self.values.members(SITES, site_key(host, self.header.seed), most=SAMPLE)
+            found = self.list_members(host)[:SAMPLE]
             sample = {number_of(member[8:16]): member[16:] for member in found}
             self._samples[host] = sample
         return sample
+
+    def list_members(self, host: str) -> list[bytes]:
+        """List the members of the sample of a host; on a server there may be too many."""
+        rows, _ = self.values.read_sets(SITES, [site_key(host, self.header.seed)])
+        return [member for (member,) in _MEMBERS.iter_unpack(rows)]
 
     def near(self, fingerprint: int, limits: Limits) -> Probe:
         """Find stored fingerprints near to one."""

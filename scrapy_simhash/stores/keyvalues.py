@@ -138,10 +138,6 @@ class KeyValues(ABC):
         """
 
     @abstractmethod
-    def members(self, table: str, key: bytes, most: int | None = None) -> list[bytes]:
-        """List the members of a set, ascending; the first ones, if more than `most`."""
-
-    @abstractmethod
     def add(self, table: str, key: bytes, member: bytes) -> None:
         """Add a member to a set, unless it is there."""
 
@@ -155,8 +151,8 @@ class KeyValues(ABC):
     ) -> tuple[bytes, list[bytes]]:
         """Read sets in the order of their keys: members, each behind its key, side by side.
 
-        The keys are of one length. Passes over sets of more members than `in_bucket`, if not None,
-        which is `probing.MOST_IN_BUCKET` or more; returns the keys of these, too.
+        Members ascend; keys are of one length. Passes over sets of more members than `in_bucket`,
+        if not None, which is `probing.MOST_IN_BUCKET` or more in TABLES; returns their keys, too.
         """
 
     # What follows is right for every kind, and worth writing anew for some.

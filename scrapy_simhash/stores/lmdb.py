@@ -19,7 +19,7 @@ import time
 from contextlib import ExitStack, closing, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from functools import partial
-from itertools import islice, takewhile
+from itertools import takewhile
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
@@ -380,10 +380,6 @@ class LmdbValues(KeyValues):
         cursor = self.transaction.cursor(self.databases[table])
         if cursor.set_range(prefix):
             yield from takewhile(lambda row: row[0].startswith(prefix), cursor)
-
-    def members(self, table: str, key: bytes, most: int | None = None) -> list[bytes]:
-        cursor = self.transaction.cursor(self.databases[table])
-        return list(islice(cursor.iternext_dup(), most)) if cursor.set_key(key) else []
 
     def add(self, table: str, key: bytes, member: bytes) -> None:
         # LMDB takes members of another width, and then loses some.

@@ -177,11 +177,11 @@ class RedisValues(KeyValues):
                 (self._rows[row],) = self.ask(("HGET", *self._place(*row)))
         return [self._put[row] if row in self._put else self._rows.get(row) for row in rows]
 
-    def members(self, table: str, key: bytes, most: int | None = None) -> list[bytes]:
+    def _list_members(self, table: str, key: bytes) -> list[bytes]:
         (row,) = self.get(table, key)
         there = dict.fromkeys(_cut_row(table, key, row or b""), True)
         there |= self._changed.get((table, key), {})
-        return sorted(each for each, is_there in there.items() if is_there)[:most]
+        return sorted(each for each, is_there in there.items() if is_there)
 
     def read_sets(
         self, table: str, keys: Sequence[bytes], in_bucket: int | None = None
@@ -189,12 +189,14 @@ class RedisValues(KeyValues):
         self.fetch((table, key) for key in keys)
         rows, crowded = list[bytes](), list[bytes]()
         for key in keys:
-            row = self._rows.get((table, key)) or b""
-            size = row if isinstance(row, int) else len(row)
-            if in_bucket and size > in_bucket * _width(table, key):
+            row, members = self._rows.get((table, key)), list[bytes]()
+            too_large = isinstance(row, int) and in_bucket and row > in_bucket * _width(table, key)
+            if not too_large and (row or (table, key) in self._changed):
+                members = self._list_members(table, key)
+            if too_large or (in_bucket and len(members) > in_bucket):
                 crowded.append(key)
-            elif row or (table, key) in self._changed:
-                rows += [key + member for member in self.members(table, key)]
+            else:
+                rows += [key + member for member in members]
         whole = (row for row in rows if len(row) == SETS[table])  # a damaged set may be cut short
         return b"".join(whole), crowded
 

@@ -107,13 +107,15 @@ class Rows:
     def discard(self, table: str, key: bytes, member: bytes) -> None:
         self.sets[table, key].discard(member)
 
-    def members(self, table: str, key: bytes, most: int | None = None) -> list[bytes]:
-        return sorted(self.sets[table, key])[:most]
-
     def scan(self, table: str, prefix: bytes = b"") -> list[tuple[bytes, bytes]]:
         rows = [(*row, value) for row, value in self.values.items()]
         rows += [(*row, member) for row, held in self.sets.items() for member in held]
         return sorted(row[1:] for row in rows if row[0] == table and row[1].startswith(prefix))
 
-    def read_sets(self, table: str, keys: Sequence[bytes]) -> tuple[bytes, list[bytes]]:
-        return b"".join(key + each for key in keys for each in self.members(table, key)), []
+    def read_sets(
+        self, table: str, keys: Sequence[bytes], most: int | None = None
+    ) -> tuple[bytes, list[bytes]]:
+        crowded = [key for key in keys if most and len(self.sets[table, key]) > most]
+        read = [key for key in keys if key not in crowded]
+        rows = (key + each for key in read for each in sorted(self.sets[table, key]))
+        return b"".join(rows), crowded

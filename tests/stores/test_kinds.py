@@ -75,10 +75,9 @@ def call_set(draw: Random, values: KeyValues | Rows) -> object:
         values.discard(table, key, member)
     elif action == "delete" and draw.random() < 0.2:
         values.delete(table, key)
-    if draw.random() < 0.3:
-        keys = {each[-len(key) :] for each in draw.sample(NUMBERS, 3)}
-        return values.read_sets(table, sorted(keys))
-    return values.members(table, key, draw.choice((None, 1, 3)))
+    others = {each[-len(key) :] for each in draw.sample(NUMBERS, draw.choice((0, 3)))} - {key}
+    most = None if table == TABLES else draw.choice((None, 1, 2))
+    return values.read_sets(table, [key, *sorted(others)], most)
 
 
 def scan(draw: Random, values: KeyValues | Rows) -> list[object]:
