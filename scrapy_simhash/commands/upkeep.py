@@ -133,7 +133,7 @@ def _check(config: Config, options: Namespace) -> Iterator[Answer]:
         folder = folder_of(config.store)
         if folder is None:
             raise ValueError(
-                f"store {show_url(config.store)!r} is on a server; --compact is for folders"
+                f"store {show_url(config.store)!r} is in no folder; --compact is for folders"
             )
         with show_progress("packing the store"):
             sizes = compact(folder)

@@ -185,7 +185,7 @@ def make_open(config: Config) -> Open:
                 f"{MEMORY!r} is for one process, but SIMHASH_PROCESSES = {config.processes}; name "
                 "a folder, or set it to 1"
             )
-        folder = None if config.store == MEMORY else folder_of(config.store)
+        folder = folder_of(config.store)
     log = config.log
     if log == DEFAULT_LOG:  # a read-only crawl writes no files
         kept = config.store != MEMORY and not config.readonly

@@ -77,8 +77,8 @@ def open_store(  # noqa: PLR0913 - a store has so many sides
     """
     from scrapy_simhash.stores.store import Store  # noqa: PLC0415 - loads numpy
 
-    folder = None if url == MEMORY else folder_of(url)
-    scheme = url.partition(":")[0].lower() if folder is None else "lmdb"
+    folder = folder_of(url)
+    scheme = "lmdb" if folder else url.partition(":")[0].lower()
     if scheme in SERVER_SCHEMES and find_spec("redis") is None:
         raise StoreUnusableError(
             f"store {show_url(url)} needs a client: pip install 'scrapy-simhash[redis]'"
@@ -93,9 +93,9 @@ def open_as_it_is(url: str) -> Store:
 
 
 def folder_of(url: str) -> Path | None:
-    """Return the folder of a store, or None of one on a server; a ValueError for another URL."""
+    """Return the folder of a store; None of one elsewhere; a ValueError for what is no store."""
     if url == MEMORY:
-        raise ValueError(f"store URL {url!r}: nothing of it is kept; this needs one in a folder")
+        return None
     parts = _split(url)
     scheme, is_url = parts.scheme, "://" in url
     if is_url and scheme in SERVER_SCHEMES:
