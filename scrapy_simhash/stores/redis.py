@@ -159,7 +159,7 @@ class RedisValues(KeyValues):
         for some in cut(lacked, _FIELDS_PER_CALL):
             asked: list[Any] = []
             for table, key in some:
-                most = MOST_IN_BUCKET * _width(table, key) if table == TABLES else 2**30
+                most = MOST_IN_BUCKET * (SETS[TABLES] - len(key)) if table == TABLES else 2**30
                 asked += (*self._place(table, key), most)
             (found,) = self.ask(("EVAL_RO", _READ, 0, *asked))
             self._rows.update(zip(some, found, strict=True))
@@ -190,7 +190,8 @@ class RedisValues(KeyValues):
         rows, crowded = list[bytes](), list[bytes]()
         for key in keys:
             row, members = self._rows.get((table, key)), list[bytes]()
-            too_large = isinstance(row, int) and in_bucket and row > in_bucket * _width(table, key)
+            most = in_bucket and in_bucket * (SETS[table] - len(key))
+            too_large = isinstance(row, int) and most and row > most
             if not too_large and (row or (table, key) in self._changed):
                 members = self._list_members(table, key)
             if too_large or (in_bucket and len(members) > in_bucket):
@@ -232,12 +233,12 @@ class RedisValues(KeyValues):
             ("drop" if value is None else "put", *self._place(*row), value or b"", b"", 0)
             for row, value in self._put.items()
         ]
-        for row, members in self._changed.items():
+        for (table, key), members in self._changed.items():
             some = (
                 b"".join([each for each, is_added in members.items() if is_added == wanted])
                 for wanted in (True, False)
             )
-            changes.append(("change", *self._place(*row), *some, _width(*row)))
+            changes.append(("change", *self._place(table, key), *some, SETS[table] - len(key)))
         if not changes:
             return True
         read = [row for row in (_HEADER, *self._put) if row in self._rows]
@@ -256,13 +257,9 @@ def _name(prefix: str, table: str, lead: bytes = b"") -> bytes:
     return f"{prefix}:{table}{':' * bool(lead)}{lead.hex()}".encode()
 
 
-def _width(table: str, key: bytes) -> int:
-    return SETS[table] - len(key)
-
-
 def _cut_row(table: str, key: bytes, row: bytes) -> list[bytes]:
     """Cut the field of a set into its members."""
-    width = _width(table, key)
+    width = SETS[table] - len(key)
     return [row[at : at + width] for at in range(0, len(row), width)]
 
 
@@ -280,11 +277,11 @@ class RedisEngine(Engine):
         self._is_open = False  # before, an error says that it cannot be opened
         self._failures, self._failure, self._pause_ends = 0, "", 0.0  # in a row, the last one
         self._header: bytes | None = None  # as it was last read
-        options: dict[str, Any] = {"socket_timeout": TIMEOUT_SECONDS, "protocol": 2}
-        if not self._address.startswith("unix:"):
-            options["socket_connect_timeout"] = TIMEOUT_SECONDS
-        with self._explained():  # who asks knows whether a command may be sent again
-            self._client = Redis.from_url(self._address, retry=Retry(NoBackoff(), 0), **options)
+        once = Retry(NoBackoff(), 0)  # who asks knows whether a command may be sent again
+        with self._explained():
+            self._client = Redis.from_url(
+                self._address, retry=once, socket_timeout=TIMEOUT_SECONDS, protocol=2
+            )
         try:
             self._check(dict(self.ask(("INFO",))[0]))
         except BaseException:
