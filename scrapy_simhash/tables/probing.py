@@ -1,11 +1,8 @@
 """Probe all tables at once for the fingerprints near a given one (paper, section 3.1).
 
 A row of a table has 9 octets: the table's number, then the permuted fingerprint. The number and
-the leading octets of the fingerprint are the row's *key*, the others its *rest*. A *bucket* stores
-the key once; its value is the sorted rests of all rows with that key, side by side::
-
-    key      table number (1 octet) | leading key_bytes of the permuted fingerprint
-    value    n rests of 8 - key_bytes octets each
+the leading `key_bytes` octets of the fingerprint are the row's *key*, the others its *rest*. A
+*bucket* is all rows with one key.
 """
 
 from __future__ import annotations
