@@ -52,7 +52,7 @@ from scrapy_simhash.stores.keyvalues import (
 from scrapy_simhash.tables.probing import MOST_IN_BUCKET, MOST_IN_PLAIN_BUCKET, Limits
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from scrapy_simhash.judging.documents import Document, Rule
     from scrapy_simhash.pages.facts import Facts, Share
@@ -312,7 +312,7 @@ class Documents:
         rows, crowded = self.values.read_sets(FINGERPRINTS, keys, in_bucket)
         return list(_LEADS.iter_unpack(rows)), crowded
 
-    def get_wordings(self, numbers: Collection[int]) -> dict[int, Wording]:
+    def get_wordings(self, numbers: Iterable[int]) -> dict[int, Wording]:
         """Get what a reader sees of documents; leaves out missing and damaged ones."""
         keys = list(map(octets, numbers))
         found: dict[int, Wording] = {}

@@ -50,7 +50,7 @@ from scrapy_simhash.tables.designs import DEFAULT_DESIGN, parse_design
 from scrapy_simhash.tables.probing import Limits, Prober
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Sequence
+    from collections.abc import Callable, Collection, Mapping, Sequence
 
     import numpy as np
     from numpy.typing import NDArray
@@ -254,26 +254,17 @@ class Store(AbstractContextManager["Store"]):
             near = ((key, row) for key, row in rows if any(url in row for url in sought))
             read = ((number_of(key), record) for key, record in read_rows(Record, near))
             records = {number: each for number, each in read if each.facts.url in bounded}
-            wordings = stored.get_wordings(records)
             found: dict[str, list[StoredDocument]] = {url: [] for url in urls}
-            for number, record in records.items():
-                document = StoredDocument(number, record, wordings.get(number))
-                found[bounded[record.facts.url]].append(document)
+            for each in _add_texts(stored, records):
+                found[bounded[each.facts.url]].append(each)
             return found
 
         return self.read(work)
 
     def get_documents(self, documents: Collection[int]) -> dict[int, StoredDocument]:
         """Get documents by their numbers; leaves out those that do not exist."""
-
-        def work(stored: Documents) -> dict[int, StoredDocument]:
-            found, wordings = stored.get_all(documents), stored.get_wordings(documents)
-            return {
-                number: StoredDocument(number, record, wordings.get(number))
-                for number, record in found.items()
-            }
-
-        return self.read(work)
+        found = self.read(lambda stored: _add_texts(stored, stored.get_all(documents)))
+        return {each.document: each for each in found}
 
     def list_documents(
         self, wanted: Callable[[StoredDocument], bool] = lambda _: True
@@ -282,12 +273,9 @@ class Store(AbstractContextManager["Store"]):
 
         Reads every record, and skips damaged ones; `wanted` may be called several times for each.
         """
-
-        def work(stored: Documents) -> list[StoredDocument]:
-            found = (StoredDocument(*each) for each in stored)
-            return [each for each in found if wanted(each)]
-
-        return self.read(work)
+        return self.read(
+            lambda stored: [each for row in stored if wanted(each := StoredDocument(*row))]
+        )
 
     def stats(self) -> dict[str, Any]:
         """Count documents, damaged ones if there are any, and bytes; reads every record."""
@@ -392,6 +380,11 @@ class Store(AbstractContextManager["Store"]):
         chosen = self.read(lambda stored: add_duplicates(stored, documents))
         parts = cut(chosen, _DOCUMENTS_PER_DELETION)
         return sum(self.write(partial(work, numbers=part), ahead=True) for part in parts)
+
+
+def _add_texts(stored: Documents, records: Mapping[int, Record]) -> list[StoredDocument]:
+    texts = stored.get_wordings(records)
+    return [StoredDocument(number, each, texts.get(number)) for number, each in records.items()]
 
 
 def _find_version() -> str:
