@@ -208,7 +208,6 @@ class KeyTable:
         named: dict[int, str] = {}
         for group in groups:
             named |= name_keys(page, group, self.seed)
-        self._forget()
         first = (choose_keys(keys, self.dissolved, most) for keys in made)
         self._read(chain(named, *first))
         alike: dict[int, int] = {}
@@ -222,7 +221,6 @@ class KeyTable:
         Keys that are full are dissolved, and those that had them move on, until all fit. `glance`
         gets the records of these.
         """
-        self._forget()
         under, page, keys = self._under, record.facts, keys_of(record)
         named = name_keys(page, page.group, self.seed)
         self._read([*named, *choose_keys(keys, self.dissolved, KEYS_OF_A_PAGE)])
@@ -258,12 +256,6 @@ class KeyTable:
         for key in (*named, *own):
             self._values.discard(KEYS, octets(key), octets(number))
             self._under.get(key, set()).discard(number)
-
-    def _forget(self) -> None:
-        """Forget what can be read again, if it is much; what is dissolved now may be given up."""
-        if len(self._under) > _MOST_REMEMBERED:
-            held = (key for key, under in self._under.items() if 0 in under)
-            self._under = {key: {0} for key in held if key not in self.dissolved}
 
     def _add(self, key: int, number: int) -> None:
         self._values.add(KEYS, octets(key), octets(number))
