@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from scrapy_simhash.config import Config
-    from scrapy_simhash.stores.documents import Documents
     from scrapy_simhash.stores.store import Store
 
 __all__ = ["export_archive", "list_recorded_pairs"]
@@ -33,15 +32,15 @@ def list_recorded_pairs(store: Store) -> NDArray[np.uint64]:
     Shape (n, 2): the fingerprints of a near-duplicate and its original. Leaves out
     near-duplicates whose original was deleted.
     """
-
-    def work(stored: Documents) -> list[tuple[int, int]]:
-        pairs = []
-        for _, record in stored:
-            if record.state == State.DUPLICATE and (original := stored.get(record.original)):
-                pairs.append((record.facts.fingerprint, original.facts.fingerprint))
-        return pairs
-
-    return np.array(store.read(work), np.uint64).reshape(-1, 2)
+    pairs = store.read(
+        lambda stored: [
+            (record.facts.fingerprint, original.facts.fingerprint)
+            for _, record in stored
+            if record.state == State.DUPLICATE
+            for original in stored.get_all([record.original]).values()
+        ]
+    )
+    return np.array(pairs, np.uint64).reshape(-1, 2)
 
 
 def export_archive(

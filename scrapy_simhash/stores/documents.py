@@ -115,10 +115,6 @@ class Documents:
         """The design of the tables."""
         return self.prober.design
 
-    def get(self, number: int) -> Record | None:
-        """Get a record, or None."""
-        return self.get_all([number]).get(number)
-
     def get_all(self, numbers: Iterable[int], *, strict: bool = True) -> dict[int, Record]:
         """Get records in one round trip; leaves out missing and, unless strict, damaged ones."""
         keys = list(map(octets, numbers))
@@ -166,7 +162,7 @@ class Documents:
             )
             if moves:
                 self._unindex(number, before)
-        elif self.get(number) is not None:
+        elif self.values.get(DOCUMENTS, octets(number)) != [None]:
             # A server that lost its last writes gives numbers out again: the page comes again.
             return 0
         self.put(number, record, wording)
@@ -212,8 +208,7 @@ class Documents:
 
     def __iter__(self) -> Iterator[tuple[int, Record]]:
         """Read every record, by ascending number; leaves out damaged ones."""
-        rows = read_rows(Record, self.values.scan(DOCUMENTS))
-        return ((number_of(key), record) for key, record in rows)
+        return ((number, each) for number, each in self.scan() if isinstance(each, Record))
 
     def scan(self) -> Iterator[tuple[int, Record | DamagedError]]:
         """Read every record, by ascending number; yields an error in place of a damaged one."""
@@ -231,7 +226,7 @@ class Documents:
     def find(self, identity: bytes) -> tuple[int, Record] | None:
         """Find the document with this identity; nothing where a damaged row leads elsewhere."""
         number = self.find_number(identity) or 0
-        record = self.get(number) if number else None
+        record = self.get_all([number]).get(number) if number else None
         return (number, record) if record and record.facts.identity == identity else None
 
     def index(self, number: int, record: Record) -> None:
