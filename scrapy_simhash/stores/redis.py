@@ -60,7 +60,7 @@ PAUSE_SECONDS = 15.0
 # How many bytes of a key name its hash, if not two. Small hashes take a third of the memory (a
 # "listpack"), and documents are read in ascending order.
 _LEAD_BYTES = defaultdict(lambda: 2, {DOCUMENTS: 7, TEXTS: 7, TABLES: 1, HEADER: 0, SITES: 0})
-# Lua has room for 8,000 arguments of a command; a change takes the server some microseconds.
+# A field takes the server a microsecond, a change some; meanwhile it answers nobody else.
 _FIELDS_PER_CALL, _CHANGES_PER_CALL, _HASHES_PER_CALL = 4_096, 8_192, 256
 _TRIES = 5
 _HEADER: _Row = (HEADER, HEADER_KEY)
