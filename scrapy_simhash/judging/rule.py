@@ -616,23 +616,22 @@ def _part_one_name(
 
 
 def _find_edit(side: Side, other: Side) -> str:
-    """Find own words of the main text in the place of others, or among words of both, or ""."""
+    """Find words of a main text in the place of others, or own ones in that of any, or ""."""
     for gap in find_gaps(side.words, other.words):
         stretches = (side, slice(*gap[:2])), (other, slice(*gap[2:]))
         both = [each.words.tokens[at] for each, at in stretches]
-        shared = 2 * len(set(both[0]) & set(both[1]))
-        if any(_says_words(each.words, each.own, at) for each, at in stretches) and (
-            all(_says_words(each.words, each.alone, at) for each, at in stretches)
-            or shared >= min(len(set(each)) for each in both) > 0
-        ):
+        own = any(_list_said(each.words, each.own, at) for each, at in stretches)
+        # Words that are the site's, or elsewhere on the other page, name a page no less.
+        one, another = (_list_said(each.words, ~each.words.numbers, at) for each, at in stretches)
+        if all(both) and (own or (one - another and another - one)):
             return "words in the place of others: {!r} / {!r}".format(*_show_apart(*both))
     return ""
 
 
-def _says_words(words: Words, marked: Marks, at: slice) -> bool:
-    """Whether marked words of the main text are in a stretch, but single letters."""
+def _list_said(words: Words, marked: Marks, at: slice) -> set[str]:
+    """List the marked words of the main text in a stretch, but single letters."""
     said = compress(words.tokens[at], (marked & words.main)[at].tolist())
-    return any(len(word) > 1 or word.isdecimal() for word in said)
+    return {word for word in said if len(word) > 1 or word.isdecimal()}
 
 
 def _find_other_cells(page: Page, kept: Page, side: Side) -> str:

@@ -438,6 +438,8 @@ def test_contacts_on_two_hosts(said: str, *, dropped: bool) -> None:
         ("<p>Lecture in the winter term, room 24", "<p>Lecture in the summer term, room 45", False),
         ("<p>An exam may be taken after 5 weeks", "<p>An exam may be taken after 9 weeks", False),
         ("<p>A thesis may be handed in late", "<p>A thesis may not be handed in late", False),
+        # What a box of others names on each page is said there of others.
+        ("<p>Hall on Lee{}<li>Old Sea Park", "<p>Old Sea Park{}<li>Hall on Lee", False),
         # A sign beside a heading.
         ("<p>Of ways to hand in a thesis", "<p>Of ways to hand in a thesis i", True),
     ],
@@ -448,7 +450,8 @@ def test_what_stands_in_the_place_of_others_in_two_folders(
     """A stranger's terms, faculties and issues: 101 of 1,953 documents were lost."""
     text = lay_out(make_words(900, 200))
     one, another = (
-        f"<title>On chapters</title><main><h1>On chapters</h1>{each}{text}</main>"
+        "<title>On chapters</title><main><h1>On chapters</h1>"
+        + (each if "{}" in each else each + "{}").format(text)
         for each in (said, other)
     )
 
