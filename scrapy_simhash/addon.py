@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from scrapy_simhash.downloadermiddlewares import SimhashDownloaderMiddleware
-from scrapy_simhash.spidermiddlewares import SimhashSpiderMiddleware
+from scrapy_simhash.spidermiddlewares import SimhashCallbackMiddleware, SimhashSpiderMiddleware
 
 if TYPE_CHECKING:
     from scrapy.settings import BaseSettings
@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 DOWNLOADER_POSITION = 545
 # Right after HttpError (50), the built-in middleware that drops responses in the same way.
 SPIDER_POSITION = 60
+# Next to the spider: what another middleware handles is nowhere else to be seen.
+CALLBACK_POSITION = 10_000
 
 
 class Addon:
@@ -27,4 +29,7 @@ class Addon:
         )
         settings.setdefault_in_component_priority_dict(
             "SPIDER_MIDDLEWARES", SimhashSpiderMiddleware, SPIDER_POSITION
+        )
+        settings.setdefault_in_component_priority_dict(
+            "SPIDER_MIDDLEWARES", SimhashCallbackMiddleware, CALLBACK_POSITION
         )

@@ -245,6 +245,8 @@ class SimhashDownloaderMiddleware:
         if policy.AGAIN_KEY in request.meta:
             return response
         scheduled = self.delivery.is_scheduled(request)
+        if not scheduled:
+            self.delivery.requested(request, inline=True)
         page = self.pages[request] = await self._judge(request, response, scheduled)
         decision = page.decision
         if self.looking:
@@ -315,7 +317,7 @@ class SimhashDownloaderMiddleware:
                 request.meta[policy.TEXT_KEY] = await self._read_text(judges, asked, response)
             if not said.young:
                 return JudgedPage(decision, reader)
-            urls = (request.url, *policy.list_redirects(request))
+            urls = (request.url.partition("#")[0], *policy.list_redirects(request))
             return JudgedPage(decision, reader, number, urls)
         except NotJudgedError as error:
             self._tell_not_judged(error, response.url)

@@ -1,4 +1,4 @@
-"""The spider middleware: drops near-duplicates or their outlinks, and follows the others."""
+"""The spider middlewares: drop near-duplicates or their outlinks, and follow the others."""
 
 from __future__ import annotations
 
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
     from scrapy.crawler import Crawler
 
+    from scrapy_simhash.crawl.delivery import Delivery
+    from scrapy_simhash.crawl.policy import JudgedPage
     from scrapy_simhash.judge.log import Decision
 
 logger = logging.getLogger(__name__)
@@ -49,7 +51,8 @@ class SimhashSpiderMiddleware:
         """Find the downloader middleware, which judges the pages."""
         self._judging = self._crawler.get_downloader_middleware(SimhashDownloaderMiddleware)
         if self._judging is not None:
-            self._judging.delivery.followed = True
+            callbacks = self._crawler.get_spider_middleware(SimhashCallbackMiddleware)
+            self._judging.delivery.followed = callbacks is not None
         else:
             tell_half("DOWNLOADER_MIDDLEWARES", "no page is judged")
 
@@ -65,7 +68,6 @@ class SimhashSpiderMiddleware:
             stats.inc_value("simhash/dropped")
         if decision.action != "drop":
             judging.pages[response] = page
-            judging.delivery.arrived(page)
             return
         stats.inc_value("simhash/bytes_dropped", len(response.body))
         stats.inc_value("simhash/links_dropped", decision.links)
@@ -104,8 +106,9 @@ class SimhashSpiderMiddleware:
                 mark_found(entry, response)
                 if judging is not None:
                     judging.end.follows = True
+                    judging.delivery.requested(entry)  # its signal comes after the callback's end
                     if page is not None:
-                        judging.delivery.requested(page, entry)
+                        judging.delivery.hands_on(page, entry)
             elif action == FOLLOW:
                 continue
             elif entry is not None and page is not None:
@@ -114,6 +117,35 @@ class SimhashSpiderMiddleware:
         # Not reached if the callback fails: `process_spider_exception` handles that.
         if judging is not None and page is not None:
             judging.delivery.ended(page)
+
+
+class SimhashCallbackMiddleware:
+    """Sees next to the spider that a callback begins, and what it raises, whoever handles that."""
+
+    def __init__(self, crawler: Crawler) -> None:
+        self._crawler = crawler
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler) -> Self:
+        """Make the middleware; called by Scrapy."""
+        return cls(crawler)
+
+    def process_spider_input(self, response: Response) -> None:
+        """Report that a page arrived."""
+        for delivery, page in self._find(response):
+            delivery.arrived(page)
+
+    def process_spider_exception(self, response: Response, exception: Exception) -> None:
+        """Report that a callback failed."""
+        del exception
+        for delivery, page in self._find(response):
+            delivery.failed(page)
+
+    def _find(self, response: Response) -> list[tuple[Delivery, JudgedPage]]:
+        """Find the page of a response, if it was judged."""
+        judging = self._crawler.get_downloader_middleware(SimhashDownloaderMiddleware)
+        page = judging.pages.get(response) if judging is not None else None
+        return [(judging.delivery, page)] if judging is not None and page is not None else []
 
 
 async def _close_browser_page(response: Response) -> AsyncIterator[Any]:

@@ -5,8 +5,8 @@
     expected  judged, on its way to the spider; failed if it has not arrived when the spider is idle
     arrived   its callback is called
     ended     the callback's output was consumed: settled once its last item is scraped or dropped
-    failed    callback, middleware or pipeline raised an exception, the callback asks for the page
-              again, or hands an item on in a request, so that nobody knows whether it comes
+    failed    callback, middleware or pipeline raised an exception, the page is asked for again, or
+              was in vain, or its item is handed on in a request: nobody knows whether it comes
     unwanted  pipelines dropped all its items (`DropItem`)
 
 Only what is done becomes an original; a failed page is forgotten. So is an unwanted one, because
@@ -26,7 +26,7 @@ from weakref import WeakSet
 from scrapy import signals
 
 from scrapy_simhash._printable import quote
-from scrapy_simhash.crawl.policy import carries_item, find_reader
+from scrapy_simhash.crawl.policy import carries_item
 from scrapy_simhash.crawl.running import find_scheduler
 from scrapy_simhash.judge.messages import Settled
 
@@ -42,6 +42,8 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 _FIRST_UNWANTED = 20
+# Addresses of 100 bytes each.
+_MOST_AGAIN = 100_000
 
 
 @dataclass(slots=True)
@@ -79,6 +81,8 @@ class Delivery:
         self._scheduled: WeakSet[Request] | None = None  # unknown: all of them
         self._expected: set[JudgedPage] = set()
         self._open: set[JudgedPage] = set()
+        # Addresses that were asked for again, as those of bans are: the last answer may be one.
+        self._again: dict[str, None] = {}
         self._pipelines: defaultdict[Reader, _Pipelines] = defaultdict(_Pipelines)
         connect = crawler.signals.connect
         connect(self._watch_scheduler, signals.spider_opened)
@@ -87,6 +91,7 @@ class Delivery:
         connect(self._response_failed, signals.item_error)
         connect(self._response_failed, signals.spider_error)
         connect(self._spider_idle, signals.spider_idle)
+        connect(self.requested, signals.request_scheduled)
 
     def _watch_scheduler(self) -> None:
         """Record the requests that the engine takes from its scheduler; no signal has them."""
@@ -129,15 +134,25 @@ class Delivery:
         if page.number:
             self._open.add(page)
 
-    def requested(self, page: JudgedPage, request: Request) -> None:
-        """Look at a request that a page's callback made: what it asks for, and what it carries."""
-        if page not in self._open:
-            return
+    def requested(self, request: Request, *, inline: bool = False) -> None:
+        """Look whether a request, or an inline download, asks for an unsettled page again.
+
+        Takes time that grows with these, at most 10,000, for requests that are not filtered.
+        """
         # The duplicate filter stops the links of pages to themselves.
-        again = request.dont_filter and request.url in page.urls
-        if again and find_reader(self._crawler, request).callback == page.reader.callback:
-            self.failed(page, "asked_again")
-        elif carries_item(request):
+        if not (inline or request.dont_filter or request.method != "GET"):
+            return
+        url = request.url.partition("#")[0]
+        for page in [each for each in (*self._open, *self._expected) if url in each.urls]:
+            self._again[url] = None
+            if request.method == "GET":  # a form may lead to the next page: see `_settle`
+                self.failed(page, "asked_again")
+        if len(self._again) > _MOST_AGAIN:
+            del self._again[next(iter(self._again))]
+
+    def hands_on(self, page: JudgedPage, request: Request) -> None:
+        """Look at a request of a page's callback: whether it carries an item."""
+        if carries_item(request):
             self.failed(page, "handed_on")
 
     def ended(self, page: JudgedPage) -> None:
@@ -173,8 +188,9 @@ class Delivery:
 
     def failed(self, page: JudgedPage, reason: str = "failed") -> None:
         """Have a page forgotten, once."""
-        if page in self._open:
+        if page in self._open or page in self._expected:
             self._open.discard(page)
+            self._expected.discard(page)
             self._tell(Settled(page.number, "failed"))
             self._crawler.stats.inc_value(f"simhash/forgotten/{reason}")
             self._forget(page, reason)
@@ -184,7 +200,9 @@ class Delivery:
         if not page.ended or page.items > 0 or page not in self._open:
             return
         pipelines = self._pipelines[page.reader]
-        if page.scraped or not page.dropped:
+        if not page.scraped and any(url in self._again for url in page.urls):
+            self.failed(page, "asked_again")
+        elif page.scraped or not page.dropped:
             self._open.discard(page)
             self._tell(Settled(page.number, "done"))
         elif pipelines.want or pipelines.unwanted < _FIRST_UNWANTED:
@@ -197,16 +215,11 @@ class Delivery:
 
     def _spider_idle(self) -> None:
         """Have pages forgotten that never reached the spider: another middleware stopped them."""
-        for page in self._expected:
-            self._open.add(page)
+        for page in list(self._expected):
             self.failed(page, "not_arrived")
-        self._expected.clear()
 
     def close(self) -> None:
-        """Settle what is left when all pipelines have ended."""
-        for page in list(self._open):
-            page.items = 0  # a middleware nearer to the engine removed them
-            self._settle(page)
+        """Settle what counts so far, when all pipelines have ended; what is open is no original."""
         for pipelines in self._pipelines.values():
             for number in pipelines.counting:
                 self._tell(Settled(number, "done"))

@@ -57,7 +57,7 @@ FORGOTTEN_BECAUSE = {
     "failed": "its callback or a pipeline failed",
     "unwanted": "pipelines dropped all its items",
     "not_arrived": "it never reached the spider",
-    "asked_again": "its callback asked for it again",
+    "asked_again": "it was asked for again",
     "handed_on": "its callback handed an item on in a request",
 }
 OF_WALLS = ". That is a wall: addresses with nothing in common lead there (a login, an error?)"

@@ -340,7 +340,9 @@ class CrawlJudge:
             if entry is not None:
                 entry.record.new_links = decision.new_links
         elif verdict.reason == UNCHANGED and self._given.config.unchanged == "drop":
-            decision.action = FOLLOW if page.asked.action in LOSING else ""
+            own = self._young.find("identity", page.document.facts.identity)
+            got = all(self._young.by_key[each].page in self._young.counting for each in own)
+            decision.action = FOLLOW if got and page.asked.action in LOSING else ""
         self._refetches.judged += 1
         repeats = match is not None and decision.action != PASS
         reader = page.asked.page.reader
@@ -363,7 +365,7 @@ class CrawlJudge:
             return False
         url = doubt.page.facts.url
         # What is being asked for may answer this doubt, too.
-        asked = self._refetches.find_pending(doubt)
+        asked = self._refetches.find_asked(doubt)
         if not asked:
             if not self._refetches.take(doubt):
                 return False
@@ -482,11 +484,13 @@ class CrawlJudge:
         flags = self._given.config.action == "flag"
         if not flags:
             self._links.add_url(decision.url)
+        if not page.asked.page.leads_on:  # DEPTH_LIMIT cuts off what it links to
+            return
         if is_young and not flags:  # its callback may fail before it follows them
             self._links_of_young[page.asked.number] = links._replace(addresses=b""), group
         elif decision.action not in LOSING and not (flags and decision.action == "flag"):
             self._links.add(links, group)
-        elif page.asked.page.leads_on:
+        else:
             self._links.leave(decision, links, group)
 
     # What is remembered

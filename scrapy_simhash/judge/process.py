@@ -129,6 +129,7 @@ def _run(pipe: Pipe, status: Status) -> None:
             closing = isinstance(message, Close)
             body = pipe.get() if isinstance(message, (Again, Ask)) else None
             judge.take(message, body or b"")
+        pipe.flush()  # nobody waits for what is written now
         timeout_seconds = judge.tick()
         pipe.flush()
 

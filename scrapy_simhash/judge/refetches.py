@@ -64,7 +64,7 @@ class Refetches:
     def __init__(self, most: int) -> None:
         self._most = most
         self.judged = 0  # pages of the crawl
-        self._pending: dict[int, Asked] = {}
+        self._asked: dict[int, Asked] = {}
         self._done: set[int] = set()
         # Of a host; without those of which drops came, which pay for themselves.
         self._doubts, self._paid = Counter[tuple[str, bool]](), Counter[str]()
@@ -82,9 +82,9 @@ class Refetches:
 
     def find_bar(self, doubt: Doubt) -> str:
         """Find why a document may not be in doubt, for people, or return ""."""
-        pending = self._pending.get(doubt.document)
-        if pending is not None:
-            return "that page is being checked" * bool(pending.place)
+        before = self._asked.get(doubt.document)
+        if before is not None:
+            return "that page is being checked" * bool(before.place)
         place = host, _, far = _place(doubt)
         if doubt.document in self._done:
             return "that page was asked for once more, and did not change there"
@@ -104,7 +104,7 @@ class Refetches:
         for counts in (self._attempts, self._passed, self._rests):
             if len(counts) > _MOST_REMEMBERED:
                 counts.clear()
-        place, asked = _place(doubt), (each.folder[0] for each in self._pending.values())
+        place, asked = _place(doubt), (each.folder[0] for each in self._asked.values())
         in_vain = not self._is_due(place) and place[0] not in asked
         self._passed[place] += in_vain
         return in_vain
@@ -118,13 +118,13 @@ class Refetches:
             return 0
         return max(self._most, _SHARE_OF_PAGES * self.judged)
 
-    def find_pending(self, doubt: Doubt) -> int:
+    def find_asked(self, doubt: Doubt) -> int:
         """Return the document that is being asked for and may answer a doubt, too; or 0.
 
         That is one of the same folder, or of the host where both part at the same place.
         """
         (host, folder, _), sought = _place(doubt), {each.slot for each in doubt.sought}
-        for document, asked in self._pending.items():
+        for document, asked in self._asked.items():
             shared = any(each.slot in sought for each in asked.doubt.sought)
             if asked.folder[0] == host and (asked.folder[1] == folder or shared):
                 return document
@@ -137,7 +137,7 @@ class Refetches:
             return False
         self._passed[place] = 0
         self._doubts[place[0], doubt.far] += 1
-        self._pending[doubt.document] = Asked(doubt, folder=place)
+        self._asked[doubt.document] = Asked(doubt, folder=place)
         return True
 
     def list_confirmed(self, place: str, used: Iterable[Change]) -> Iterator[Change]:
@@ -150,7 +150,7 @@ class Refetches:
         Once something stayed the same there, it is asked for again.
         """
         document = self._checking.get(place, 0)
-        return document, document > 0 and self._pending[document].times > 1
+        return document, document > 0 and self._asked[document].times > 1
 
     def takes_check(self, kept: Doubt, host: str, place: str, *, confirmed: bool) -> bool:
         """Note a drop that rests on noise; return whether its original is asked for.
@@ -161,7 +161,7 @@ class Refetches:
         count = self._rests[place]
         # What the answer to one address did not confirm, another answer will not, either.
         due = not count & (count - 1) if confirmed else (place, kept.document) not in self._checked
-        if not due or kept.document in self._pending or place in self._checking:
+        if not due or kept.document in self._asked or place in self._checking:
             return False
         # Those of what is not confirmed come first: without them nothing is dropped.
         share = _SHARE_OF_CHECKS if confirmed else 1.0
@@ -172,7 +172,7 @@ class Refetches:
         self._checks[host] += 1
         self._checking[place] = kept.document
         self._checked.add((place, kept.document))
-        self._pending[kept.document] = Asked(kept, place)
+        self._asked[kept.document] = Asked(kept, place)
         return True
 
     def ask_once_more(self, asked: Asked, second: Page, most: int = _MOST_ASKED) -> bool:
@@ -181,12 +181,12 @@ class Refetches:
             return False
         if asked.place:
             self._checking[asked.place] = asked.doubt.document
-        self._pending[asked.doubt.document] = asked._replace(times=asked.times + 1, second=second)
+        self._asked[asked.doubt.document] = asked._replace(times=asked.times + 1, second=second)
         return True
 
     def end(self, document: int) -> Asked | None:
         """Take out a page that was answered; None if it was not asked for."""
-        asked = self._pending.pop(document, None)
+        asked = self._asked.pop(document, None)
         if asked is not None:
             self._done.add(document)
             self._checking.pop(asked.place, None)

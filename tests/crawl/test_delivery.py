@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 from scrapy import Spider
 from scrapy.exceptions import DropItem, IgnoreRequest
-from scrapy.http import Request, Response
+from scrapy.http import FormRequest, Request, Response
+from scrapy.http.request import NO_CALLBACK
 
 from scrapy_simhash import downloadermiddlewares
 from scrapy_simhash.judge import judge as judging
@@ -98,6 +99,25 @@ class OneByOne(Component):
             await asyncio.sleep(0.01)  # no signal says so
 
 
+class Handling:
+    """Handles what a callback raises, so that no signal says so."""
+
+    def process_spider_exception(self, response: Response, exception: Exception) -> list[Any]:
+        del response, exception
+        return []
+
+
+class RefusingSpider(PagesSpider):
+    """Its errback handles what is turned away beyond ours: no callback is called."""
+
+    async def start(self) -> AsyncIterator[Request]:
+        async for request in super().start():
+            yield request.replace(errback=self.handle)
+
+    def handle(self, failure: Any) -> None:
+        """Do nothing about it."""
+
+
 async def crawl_twins(
     site: Site, store: Path, how: str = "", spider: type[Spider] = PagesSpider, **settings: Any
 ) -> Crawl:
@@ -120,10 +140,23 @@ async def test_a_copy_waits_until_items_of_its_original_came(site: Site, tmp_pat
     [
         *((["/twin"], "failed", {"how": "raise"}), (["/twin"], "unwanted", {"how": "drop"})),
         (["/one", "/twin"], "failed", {"spider": FailingSpider}),  # its item had come through
+        (
+            ["/one", "/twin"],
+            "failed",
+            {"spider": FailingSpider, "SPIDER_MIDDLEWARES": {Handling: 543}},
+        ),
+        (
+            ["/twin"],
+            "not_arrived",
+            {"spider": RefusingSpider, "SPIDER_MIDDLEWARES": {TurningAway: 543}},
+        ),
         (["/twin"], "not_arrived", {"DOWNLOADER_MIDDLEWARES": {TurningAway: 100}}),
         (["/twin"], "not_arrived", {"SPIDER_MIDDLEWARES": {TurningAway: 10}}),
     ],
-    ids=["pipeline", "DropItem", "callback", "downloader middleware", "spider middleware"],
+    ids=[
+        *("pipeline", "DropItem", "callback", "handled", "errback"),
+        *("downloader middleware", "spider middleware"),
+    ],
 )
 async def test_a_page_that_does_not_come_through_is_no_original(
     site: Site,
@@ -170,32 +203,68 @@ async def test_an_inline_download_waits_for_nobody_and_is_no_original(
 class Banned(dict[str, Answer]):
     """Every third page is a ban page when it is asked for first."""
 
-    def __init__(self) -> None:
-        self.asked = Counter[str]()
+    def __init__(self, *for_ever: int) -> None:
+        self.asked, self.for_ever = Counter[str](), for_ever
 
     def get(self, path: str, default: Any = None) -> Any:  # noqa: ARG002
         self.asked[path] += 1
         number = int(path[1:])
-        banned = number % 3 == 0 and self.asked[path] == 1
+        banned = number % 3 == 0 and (self.asked[path] == 1 or number in self.for_ever)
         return Answer(page(999 if banned else number, title="Slow down" * banned).encode())
 
 
 class PatientSpider(PagesSpider):
-    def parse(self, response: Response) -> Iterator[Any]:
-        if "Slow down" in response.text:
-            assert response.request
-            yield response.request.replace(dont_filter=True)
-        else:
+    """Asks again for a ban page, in the way that the setting names."""
+
+    async def parse(self, response: Response) -> AsyncIterator[Any]:  # type: ignore[override]
+        request, way = response.request, self.settings["HOW"]
+        assert request
+        assert self.crawler.engine
+        again = request.replace(dont_filter=True, meta={"tries": request.meta.get("tries", 0) + 1})
+        if "Slow down" not in response.text:
             yield describe(response)
+        elif way == "inline":
+            inline = Request(response.url, NO_CALLBACK)
+            yield describe(await self.crawler.engine.download_async(inline))
+        elif way == "engine":
+            self.crawler.engine.crawl(again)
+        elif way == "other callback":
+            yield again.replace(callback=self.parse_again)
+        elif way == "form":
+            yield FormRequest(response.url, formdata={"captcha": "1"})
+        elif way == "fragment":
+            yield Request(f"{response.url}#again", dont_filter=True)
+        elif way == "yield" and again.meta["tries"] <= 2:
+            yield again
+
+    def parse_again(self, response: Response) -> Iterator[Any]:
+        yield describe(response)
 
 
-async def test_a_ban_page_that_is_asked_for_again_is_no_original(tmp_path: Path) -> None:
+class AskingAgain:
+    """Asks again for a ban page between the judge and the spider."""
+
+    def process_response(self, request: Request, response: Response) -> Response | Request:
+        return request.replace(dont_filter=True) if b"Slow down" in response.body else response
+
+
+@pytest.mark.parametrize(
+    "way", ["yield", "inline", "engine", "other callback", "form", "fragment", "middleware"]
+)
+async def test_a_ban_page_that_is_asked_for_again_is_no_original(tmp_path: Path, way: str) -> None:
+    """Nor is one that the spider gives up at last: all that another address ever has comes."""
+    settings: dict[str, Any] = {"HOW": way, "CONCURRENT_REQUESTS": 8}
+    if way == "middleware":
+        settings["DOWNLOADER_MIDDLEWARES"] = {AskingAgain: 543}
     with serve({}) as site:
-        site.answers = Banned()
+        site.answers = Banned(*[0] * (way == "yield"))
         urls = [site.url(f"/{number}") for number in range(60)]
-        done = await crawl(tmp_path, urls, PatientSpider, CONCURRENT_REQUESTS=8)
-    assert sorted(done.paths) == sorted(map(path_of, urls))
-    assert (done.counted["forgotten/asked_again"], len(list_states(tmp_path))) == (20, 60)
+        done = await crawl(tmp_path, urls, PatientSpider, **settings)
+    given_up = ["/0"] * (way == "yield")
+    came = {path.partition("#")[0] for path in done.paths}
+    assert came == {*map(path_of, urls)}.difference(given_up)
+    assert done.counted["forgotten/asked_again"] == 20 + 2 * len(given_up)
+    assert done.counted.get("waited_seconds", 0) < 5
 
 
 class CarryingSpider(PagesSpider):
@@ -253,10 +322,19 @@ class SwallowingMiddleware:
                 yield
 
 
-async def test_swallowed_items_make_a_page_done_at_the_end(site: Site, tmp_path: Path) -> None:
+async def test_a_page_whose_items_are_swallowed_is_no_original(site: Site, tmp_path: Path) -> None:
     middlewares = {SwallowingMiddleware: 10}
     done = await crawl(tmp_path, [site.url("/one")], SPIDER_MIDDLEWARES=middlewares)
-    assert (done.paths, list_states(tmp_path)) == ([], {"/one": "done"})
+    assert (done.paths, list_states(tmp_path)) == ([], {})
+
+
+class FailingOnce:
+    async def process_item(self, item: Any) -> Any:
+        if not hasattr(self, "came"):
+            self.came = True
+            await asyncio.sleep(0.5)
+            raise RuntimeError("the database is down")
+        return item
 
 
 class SlowPipeline:
@@ -289,3 +367,13 @@ async def test_a_page_that_is_gone_is_forgotten(site: Site, tmp_path: Path) -> N
     site.answers["/one"] = Answer(b"gone", status=410)
     await crawl(tmp_path, [site.url("/one")])
     assert list_states(tmp_path) == {}
+
+
+@pytest.mark.parametrize("unchanged", ["pass", "drop"])
+async def test_a_page_is_dropped_for_no_visit_of_which_nothing_came(
+    site: Site, tmp_path: Path, unchanged: str
+) -> None:
+    requests = [Request(site.url("/one"), dont_filter=True, priority=-n) for n in range(2)]
+    settings: dict[str, Any] = {"ITEM_PIPELINES": {FailingOnce: 300}, "CONCURRENT_REQUESTS": 1}
+    done = await crawl(tmp_path, requests, SIMHASH_UNCHANGED=unchanged, **settings)
+    assert done.paths == ["/one"]

@@ -144,6 +144,25 @@ async def test_what_a_depth_limit_cuts_off_is_no_loss_of_links(site: Site, tmp_p
     assert ONLY not in done.counted
 
 
+@pytest.mark.parametrize("follows", [False, True])
+async def test_what_a_depth_limit_cut_off_an_original_its_copy_may_have(
+    tmp_path: Path, *, follows: bool
+) -> None:
+    linked = {
+        "/start": ["/copy", "/first", "/way"],  # the last one in comes out first
+        "/way": ["/original"],
+        "/original": ["/more"],
+        "/first": [],
+        "/more": [],
+    }
+    answers = {path: page(n, links=to) for n, (path, to) in enumerate(linked.items())}
+    answers["/copy"] = page(2, menu="Other", links=["/more"])
+    settings = {"DEPTH_LIMIT": 2, "SIMHASH_FOLLOW_NEW_LINKS": follows}
+    done = await crawl_pages(tmp_path, answers, ["/start"], FollowingSpider, **settings)
+    assert done.verdicts["/copy"] == "near_duplicate"
+    assert ("/more" in done.paths, done.counted.get(ONLY, 0)) == (follows, int(not follows))
+
+
 @pytest.mark.parametrize(
     ("settings", "kept"),
     [
