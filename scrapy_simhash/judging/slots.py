@@ -53,8 +53,6 @@ _FEW_WORDS = 3
 # Blocks of so few words are labels, "advertisement", and parts of cards: a place, a price.
 _WORDS_OF_PART, _MOST_PARTS = 4, 2
 _LEAST_OF_LIST, _NEAR = 3, 6
-# So many blocks of a list may be those of the answer before by chance.
-_MOST_STAYING = 0.1
 MOST_SLOTS = 64
 _LONGEST_SHOWN = 60
 _MOST_CHANGED_BLOCKS = 64
@@ -340,20 +338,10 @@ def _learn_blocks(first: Page, second: Page, cleaned: Slots | None = None) -> It
             words = [" ".join(each).split() for each in texts]
             shown = " ".join(words[0][:12]), " ".join(words[1][:12])
             weak = any(sum(not _DIGIT.search(word) for word in each) < _FEW_WORDS for each in words)
-            stays = _stay(texts[0], texts[1], counts)
+            # What stays in it, and each page has once, may be a record's, among advertisements.
+            both = {*texts[0]}.intersection(texts[1])
+            stays = any(all(times[block] == 1 for times in counts) for block in both)
             yield Change(slot, 0, shown, weak or stays, stays=stays)
-
-
-def _stay(mine: Sequence[str], theirs: Sequence[str], counts: Iterable[Counter[str]]) -> bool:
-    """Whether blocks stay at their place, which each page has once: they may be a record's."""
-    stay = {
-        block
-        for turn in (1, -1)
-        for block, other in zip(mine[::turn], theirs[::turn], strict=False)
-        if block == other and all(times[block] == 1 for times in counts)
-    }
-    few = len(stay) <= _MOST_STAYING * min(len(mine), len(theirs))
-    return any(len(block.split()) > _WORDS_OF_PART for block in stay) or not few
 
 
 def _are_others(mine: Sequence[str], theirs: Sequence[str]) -> bool:
@@ -460,7 +448,7 @@ def _list_regions(
         slot = Slot(BLOCKS, (anchor,), tuple(sorted(set(tags))))
         if end < len(blocks) and blocks[end][0].tag in tags:
             if start and _is_label(blocks[start - 1]) and blocks[start - 1][0].tag not in tags:
-                slot = Slot(LABELLED, (anchor,), tuple(tags))
+                slot = Slot(LABELLED, (anchor, blocks[end][2]), tuple(tags))
             elif closes and len(slot.behind) > 1:
                 slot = Slot(BLOCKS, (anchor, blocks[end][2]), tuple(dict.fromkeys(tags)))
             else:
@@ -492,7 +480,9 @@ def _find_end(slot: Slot, blocks: Sequence[_Anchored], start: int) -> tuple[int,
     """Find where the blocks that begin at a place end, and whether they are those of a slot."""
     if slot.kind == LABELLED:
         end = start + len(slot.behind)
-        return end, tuple(block.tag for block, *_ in blocks[start:end]) == slot.behind
+        tags = tuple(block.tag for block, *_ in blocks[start:end])
+        ends = end < len(blocks) and blocks[end][2] == slot.before[1]
+        return end, ends and tags == slot.behind
     end, closes = start, slot.before[1:]
     while end < len(blocks) and blocks[end][2] not in closes:
         if blocks[end][0].tag not in slot.behind or blocks[end][0].tag == _MAIN_HEADING:
