@@ -349,13 +349,13 @@ class JudgeProcess(_Judge):
         """Take what a judge says, until it ends or says what makes no sense."""
         with suppress(asyncio.IncompleteReadError, msgspec.MsgspecError, ConnectionError):
             while True:
-                size = int.from_bytes(await stdout.readexactly(4), "little")
+                size = int.from_bytes(await stdout.readexactly(4))
                 self._hear(messages.unpack_from_judge(await stdout.readexactly(size)))
 
     def _write(self, frames: list[bytes]) -> None:
         """Send frames, without waiting."""
         if self._process is not None and self._process.stdin is not None:
-            parts = [part for each in frames for part in (len(each).to_bytes(4, "little"), each)]
+            parts = [part for each in frames for part in (len(each).to_bytes(4), each)]
             self._process.stdin.writelines(parts)
 
     def _kill(self) -> None:

@@ -167,7 +167,7 @@ class Closed(_Message, frozen=True):
     unwritten: int = 0  # number of changes that could not be written
 
 
-ToJudge: TypeAlias = Open | Ask | Again | Settled | Gone | EndWaits | Close
+ToJudge: TypeAlias = Ask | Again | Settled | Gone | EndWaits | Close
 FromJudge: TypeAlias = Opened | Failed | Said | Waits | Refetch | Told | Closed
 pack = msgspec.msgpack.Encoder().encode
 unpack_to_judge = msgspec.msgpack.Decoder(ToJudge).decode

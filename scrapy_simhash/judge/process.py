@@ -1,6 +1,6 @@
 """A judge as a process: frames from its crawl on standard input, answers on standard output.
 
-A frame is its length, 4 bytes, and so many bytes.
+A frame is its length, 4 bytes, and so many bytes, as `multiprocessing` has it.
 """
 
 from __future__ import annotations
@@ -10,12 +10,14 @@ import fcntl
 import gc
 import logging
 import os
-import select
 import signal
 import sys
 import threading
 import time
 from contextlib import suppress
+from multiprocessing.connection import Connection
+
+from msgspec.msgpack import decode
 
 from scrapy_simhash._printable import describe_error
 from scrapy_simhash.errors import StoreError, StoreUnusableError
@@ -33,8 +35,7 @@ from scrapy_simhash.judge.messages import (
     unpack_to_judge,
 )
 
-_LENGTH_BYTES = 4
-_RECEIVED_BYTES, _PIPE_BYTES = 1 << 18, 1 << 20
+_PIPE_BYTES = 1 << 20
 _PR_SET_PDEATHSIG = 1  # linux/prctl.h
 _WATCHING_SECONDS = 0.2
 
@@ -47,43 +48,17 @@ class Pipe(logging.Handler):
 
     def __init__(self) -> None:
         super().__init__(logging.WARNING)
-        # Whatever else prints goes where errors go.
-        self._in, self._out = os.dup(0), os.dup(1)
-        os.dup2(2, 1)
+        self.frames = Connection(os.dup(0), writable=False)
+        self._out, self._sending = Connection(os.dup(1), readable=False), threading.Lock()
+        os.dup2(2, 1)  # whatever else prints goes where errors go
         # On Linux. With less it waits in the midst of a page while the crawl runs callbacks.
         with suppress(AttributeError, OSError):
-            fcntl.fcntl(self._in, fcntl.F_SETPIPE_SZ, _PIPE_BYTES)
-        self._received, self._outgoing = bytearray(), bytearray()
-        self._readable = select.poll()  # `select` takes no file beyond the 1,024th
-        self._readable.register(self._in, select.POLLIN | select.POLLHUP)
-
-    def get(self, timeout_seconds: float | None = None) -> bytes | None:
-        """Wait for a frame; return None if none comes in time. EOFError if none will."""
-        received, end = self._received, _LENGTH_BYTES
-        while True:
-            if len(received) >= _LENGTH_BYTES:
-                end = _LENGTH_BYTES + int.from_bytes(received[:_LENGTH_BYTES], "little")
-                if len(received) >= end:
-                    break
-            if timeout_seconds is not None and not self._readable.poll(1_000 * timeout_seconds):
-                return None
-            if not (part := os.read(self._in, _RECEIVED_BYTES)):
-                raise EOFError
-            received += part
-        frame = bytes(memoryview(received)[_LENGTH_BYTES:end])
-        del received[:end]
-        return frame
+            fcntl.fcntl(0, fcntl.F_SETPIPE_SZ, _PIPE_BYTES)
 
     def say(self, message: FromJudge) -> None:
-        """Have a message sent at the next flush."""
-        packed = pack(message)
-        self._outgoing += len(packed).to_bytes(_LENGTH_BYTES, "little") + packed
-
-    def flush(self) -> None:
-        """Send what was said."""
-        left, self._outgoing = self._outgoing, bytearray()  # a thread of a user's may log meanwhile
-        while left:
-            del left[: os.write(self._out, left)]
+        """Send a message."""
+        with self._sending:  # a thread of a user's may log meanwhile
+            self._out.send_bytes(pack(message))
 
     def emit(self, record: logging.LogRecord) -> None:
         """Have the crawl log a record."""
@@ -109,29 +84,22 @@ def main(status_file: int, crawl_process: int) -> None:
         except Exception as error:
             logging.getLogger(__name__).exception("The judge of the crawl failed")
             pipe.say(Failed(describe_error(error)))
-        pipe.flush()
 
 
 def _run(pipe: Pipe, status: Status) -> None:
-    given = unpack_to_judge(pipe.get() or b"")
-    if not isinstance(given, Open):
-        raise TypeError(f"the first message is no Open but {given!r}")
-    judge = CrawlJudge(given, pipe.say, status)
-    pipe.flush()
+    frames = pipe.frames
+    judge = CrawlJudge(decode(frames.recv_bytes(), type=Open), pipe.say, status)
     # The collector passes over what stays, and comes more seldom: a page leaves few cycles.
     gc.collect()
     gc.freeze()
     gc.set_threshold(10_000, 20, 10)
     closing, timeout_seconds = False, None
     while not closing:
-        if (frame := pipe.get(timeout_seconds)) is not None:
-            message = unpack_to_judge(frame)
+        if frames.poll(timeout_seconds):
+            message = unpack_to_judge(frames.recv_bytes())
             closing = isinstance(message, Close)
-            body = pipe.get() if isinstance(message, (Again, Ask)) else None
-            judge.take(message, body or b"")
-        pipe.flush()  # nobody waits for what is written now
+            judge.take(message, frames.recv_bytes() if isinstance(message, (Again, Ask)) else b"")
         timeout_seconds = judge.tick()
-        pipe.flush()
 
 
 def end_with(process: int) -> None:
