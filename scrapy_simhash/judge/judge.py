@@ -51,6 +51,7 @@ from scrapy_simhash.pages.addresses import are_of_one_origin, bound_url, host_of
 from scrapy_simhash.pages.facts import WHOLE_TEXT, Share
 from scrapy_simhash.pages.links import MOSTLY_NEW
 from scrapy_simhash.pages.wording import unpack
+from scrapy_simhash.stores.documents import Documents
 from scrapy_simhash.stores.opening import MEMORY, open_as_it_is, open_store
 
 if TYPE_CHECKING:
@@ -61,11 +62,9 @@ if TYPE_CHECKING:
     from scrapy_simhash.judge.young import YoungPage
     from scrapy_simhash.judging.documents import Document, Entry, Match, Reading
     from scrapy_simhash.judging.matching import Doubt
-    from scrapy_simhash.judging.noise import Measured
     from scrapy_simhash.judging.slots import Slot
     from scrapy_simhash.pages.facts import PageFingerprint, Reader
     from scrapy_simhash.pages.links import PageLinks
-    from scrapy_simhash.stores.documents import Documents
 
 logger = logging.getLogger(__name__)
 
@@ -90,22 +89,6 @@ _AGE_SECONDS, _PAUSES_SECONDS = 1.0, (0.1, 0.3, 0.6, 1.0)
 _NUMBERS = 64
 # Each with the one that follows the links.
 _FOLLOWING = {"drop": FOLLOW, "ignore-outlinks": "flag"}
-
-
-class _Write(NamedTuple):
-    """What is to be written.
-
-    Attributes:
-        entry: of a document; None to forget the document of an identity.
-        page: number of the young page that it is, whose items came through; 0 for others.
-        identity: of a document that is gone.
-        noise: what was seen to change on a host.
-    """
-
-    entry: Entry | None
-    page: int = 0
-    identity: bytes = b""
-    noise: tuple[str, Measured] | None = None
 
 
 class _Page(NamedTuple):
@@ -144,8 +127,9 @@ class CrawlJudge:
         self._counted: dict[Reader, Share] = {}
         self._young, self._links = Young(), LinkTable()
         self._numbers: deque[int] = deque()
-        self._queue: deque[_Write] = deque()
-        self._settled: dict[int, YoungPage] = {}  # those that the queue writes
+        # Methods of `Documents` with what they write; and the young page that it is, or 0.
+        self._queue: deque[tuple[Callable[..., object], Sequence[object], int]] = deque()
+        self._settled: set[int] = set()  # young pages that the queue writes
         self._next_commit = 0.0
         self._failure = ""  # why the store cannot be written
         # With the group of the young page that has them.
@@ -180,7 +164,7 @@ class CrawlJudge:
                 self._learn(message, body)
             case Gone(identity=identity):
                 if not self._given.config.readonly:
-                    self._enqueue(_Write(None, identity=identity))
+                    self._enqueue(Documents.forget, identity)
             case EndWaits():
                 self._end_waits()
             case Close():
@@ -303,7 +287,7 @@ class CrawlJudge:
                 judge.is_in_vain = self._refetches.is_in_vain
             judge.trusted = trusted
             verdict, entry = judge.judge(document)
-            if verdict.reason == UNCHANGED and verdict.document in self._young.first_copies:
+            if verdict.reason == UNCHANGED and self._young.find("original", verdict.document):
                 # This crawl got its copy: by that it is judged, and stays a document.
                 match, _, _ = judge.find_match(document, verdict.document)
                 judge.doubt = None
@@ -392,8 +376,8 @@ class CrawlJudge:
             if the page waits for the check.
         """
         document, url = kept.document, kept.page.facts.url
-        noise, host = self._hosts.get_noise(url), host_of(url)
-        place = f"{host}/{noise.find_place(url)}"
+        noise = self._hosts.get_noise(url)
+        place = f"{host_of(url)}/{noise.find_place(url)}"
         mine = Page.make(page.document.facts, unpack(page.document.wording))
         seconds = abs(mine.facts.time - kept.page.facts.time)
         used = list(noise.list_used(seconds, (mine, kept.page)))
@@ -403,7 +387,7 @@ class CrawlJudge:
         if used and page.asked.young and not self._waits_are_over:
             # A request is like that of the page, which may be sent to its own host only.
             if are_of_one_origin(mine.facts.url, url) and self._refetches.takes_check(
-                kept, host, place, confirmed=confirmed
+                kept, place, confirmed=confirmed
             ):
                 self._say(Refetch(page.asked.number, document, url))
             checked, is_doubtful = self._refetches.find_checked(place)
@@ -464,7 +448,7 @@ class CrawlJudge:
             noise.test(asked.doubt.sought, first, answer)
             noise.add(url, changes, seconds, moving)
         if not self._given.config.readonly:
-            self._enqueue(_Write(None, noise=(host_of(url), noise.describe())))
+            self._enqueue(Documents.add_noise, host_of(url), noise.describe())
         return True
 
     def _choose(self, page: _Page, decision: Decision, young: YoungPage | None) -> str:
@@ -527,7 +511,7 @@ class CrawlJudge:
                 tests=match.tests,
             )
             entry = entry._replace(record=record)
-        self._enqueue(_Write(entry))
+        self._enqueue(Documents.save, *entry)
         return False
 
     def _make_room(self) -> None:
@@ -556,8 +540,8 @@ class CrawlJudge:
             self._forget(number)
             return
         if outcome == "done":
-            self._settled[number] = page
-            self._enqueue(_Write(page.entry, number))
+            self._settled.add(number)
+            self._enqueue(Documents.save, *page.entry, page=number)
         # It counts from now on, whatever becomes of the store.
         self._young.counting.add(number)
         if links := self._links_of_young.pop(number, None):
@@ -606,11 +590,11 @@ class CrawlJudge:
 
     # Writing
 
-    def _enqueue(self, write: _Write) -> None:
-        """Have something written with the next group."""
+    def _enqueue(self, method: Callable[..., object], *given: object, page: int = 0) -> None:
+        """Have a method of `Documents` called with the next group that is written."""
         if not self._queue:
             self._next_commit = max(self._next_commit, time.monotonic() + _COMMIT_SECONDS)
-        self._queue.append(write)
+        self._queue.append((method, given, page))
         if len(self._queue) >= _MOST_PER_COMMIT and not self._failure:
             self._next_commit = 0.0  # or they fill the memory where the crawl is faster
 
@@ -630,19 +614,19 @@ class CrawlJudge:
         now = time.monotonic()
         self._next_commit = now + max(seconds, (now - began) / _SHARE_OF_COMMITS)
         for _ in range(ended):
-            self._finish(self._queue.popleft().page)
+            *_, number = self._queue.popleft()
+            self._settled.discard(number)
+            page = self._young.pages.get(number)
+            # A first copy, which no table leads to, stays for its copies.
+            if page is not None and page.entry.record.state == State.DONE:
+                self._forget(number)
 
-    def _write(self, group: Sequence[_Write]) -> None:
+    def _write(self, group: Sequence[tuple[Callable[..., object], Sequence[object], int]]) -> None:
         """Write a group in one transaction; if one breaks it, the others each in their own."""
 
         def work(stored: Documents) -> None:
-            for entry, _, identity, noise in group:
-                if noise is not None:
-                    stored.add_noise(*noise)
-                elif entry is None:
-                    stored.forget(identity)
-                else:
-                    stored.save(*entry)
+            for method, given, _ in group:
+                method(stored, *given)
 
         try:
             self._store.write(work, ahead=True)
@@ -654,12 +638,6 @@ class CrawlJudge:
                 return
             for each in group:
                 self._write([each])
-
-    def _finish(self, number: int) -> None:
-        """End the youth of a page; a first copy, which no table leads to, stays for its copies."""
-        page = self._settled.pop(number, None)
-        if page is not None and page.entry.record.state == State.DONE:
-            self._forget(number)
 
 
 def _end_of_wait(page: _Page) -> float:

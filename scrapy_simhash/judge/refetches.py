@@ -71,7 +71,6 @@ class Refetches:
         self._attempts = Counter[tuple[str, str, bool]]()
         self._checks = Counter[str]()
         self._rests = Counter[str]()
-        self._checking: dict[str, int] = {}  # the document that is checked for a place
         self._checked: set[tuple[str, int]] = set()  # places, and the documents asked for them
         # Slots of a place that were seen to change on a page that was checked.
         self._confirmed: set[tuple[str, Slot]] = set()
@@ -149,10 +148,10 @@ class Refetches:
 
         Once something stayed the same there, it is asked for again.
         """
-        document = self._checking.get(place, 0)
-        return document, document > 0 and self._asked[document].times > 1
+        checks = (asked for asked in self._asked.values() if asked.place == place)
+        return next(((asked.doubt.document, asked.times > 1) for asked in checks), (0, False))
 
-    def takes_check(self, kept: Doubt, host: str, place: str, *, confirmed: bool) -> bool:
+    def takes_check(self, kept: Doubt, place: str, *, confirmed: bool) -> bool:
         """Note a drop that rests on noise; return whether its original is asked for.
 
         It is if not all of that is confirmed, and at the 1st, 2nd, 4th, 8th, ... of its place.
@@ -161,8 +160,9 @@ class Refetches:
         count = self._rests[place]
         # What the answer to one address did not confirm, another answer will not, either.
         due = not count & (count - 1) if confirmed else (place, kept.document) not in self._checked
-        if not due or kept.document in self._asked or place in self._checking:
+        if not due or kept.document in self._asked or self.find_checked(place)[0]:
             return False
+        host = place.partition("/")[0]
         # Those of what is not confirmed come first: without them nothing is dropped.
         share = _SHARE_OF_CHECKS if confirmed else 1.0
         if self._checks[host] >= share * self._most:
@@ -170,7 +170,6 @@ class Refetches:
         if self._checks.total() >= share * self._find_bound():
             return False
         self._checks[host] += 1
-        self._checking[place] = kept.document
         self._checked.add((place, kept.document))
         self._asked[kept.document] = Asked(kept, place)
         return True
@@ -179,8 +178,6 @@ class Refetches:
         """Note that a page is asked for again; return False if it was often enough."""
         if asked.times >= most:
             return False
-        if asked.place:
-            self._checking[asked.place] = asked.doubt.document
         self._asked[asked.doubt.document] = asked._replace(times=asked.times + 1, second=second)
         return True
 
@@ -189,7 +186,6 @@ class Refetches:
         asked = self._asked.pop(document, None)
         if asked is not None:
             self._done.add(document)
-            self._checking.pop(asked.place, None)
         return asked
 
     def note(self, asked: Asked, *, dropped: bool) -> None:

@@ -51,7 +51,7 @@ _MOST_DISSOLVED = 200_000
 
 _Lead: TypeAlias = tuple[
     str, bytes | int | str
-]  # a kind, and an identity, rare triple, name or host
+]  # a kind, and an identity, rare triple, name, host or number of an earlier crawl's document
 
 
 class YoungPage(NamedTuple):
@@ -85,7 +85,6 @@ class Young:
         dissolved: rare triples that are keys no more.
         counting: numbers of those that count already: they are about to be written, or pipelines
             drop all items.
-        first_copies: documents of earlier crawls, by number, of which a first copy is here.
     """
 
     def __init__(self) -> None:
@@ -101,7 +100,6 @@ class Young:
         self._fingerprints = np.zeros(MOST_YOUNG + 1, np.uint64)
         self._keys = np.zeros(MOST_YOUNG + 1, np.int64)  # 0 where there is none
         self.counting: set[int] = set()
-        self.first_copies: dict[int, int] = {}
 
     def find(self, kind: str, key: bytes | int | str) -> Sequence[int]:
         """List the pages that a lead leads to by their numbers as candidates, the oldest first."""
@@ -147,12 +145,12 @@ class Young:
         host = host_of(record.facts.url)
         if member:
             leads.append(("host", host))
+        if entry.record.state == State.DUPLICATE:  # a first copy
+            leads.append(("original", entry.record.original))
         place = self._places.pop()
         self._first = min(self._first, place)
         made = self.pages[page] = YoungPage(page, key, entry, record, leads, member, place)
         self.by_key[key] = made
-        if entry.record.state == State.DUPLICATE and entry.record.original:
-            self.first_copies[entry.record.original] = page
         for lead in leads:
             self._found[lead].append(key)
         left = (each for each in keys_of(record) if each not in self.dissolved)
@@ -184,8 +182,6 @@ class Young:
         if found is None:
             return None
         del self.by_key[found.key]
-        if self.first_copies.get(found.entry.record.original) == page:
-            del self.first_copies[found.entry.record.original]
         self.counting.discard(page)
         host = host_of(found.record.facts.url)
         if found.member in self._drawn.get(host, ()):
