@@ -17,7 +17,7 @@ import subprocess
 import sys
 import time
 from collections import OrderedDict, deque
-from contextlib import closing, suppress
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -312,16 +312,17 @@ class JudgeProcess(_Judge):
         code, at = None, 0
         self._last_heard, self._has_answered = self._loop.time(), False
         try:
-            with closing(messages.Status()) as self._status:
+            with messages.make_status() as file:
+                self._status = messages.map_status(file.fileno())
                 path = [str(folder) for folder in sys.path]
                 self._process = process = await asyncio.create_subprocess_exec(
                     sys.executable,
                     "-c",
                     f"import sys; sys.path[:] = {path}; from scrapy_simhash.judge.process import "
-                    f"main; main({self._status.file}, {os.getpid()})",
+                    f"main; main({file.fileno()}, {os.getpid()})",
                     stdin=subprocess.PIPE,
                     stdout=subprocess.PIPE,
-                    pass_fds=(self._status.file,),
+                    pass_fds=(file.fileno(),),
                     # A Ctrl-C in the terminal is for the crawl.
                     start_new_session=True,
                     # The judge hashes words by Python's hash, whose key nobody else may know.
@@ -340,7 +341,7 @@ class JudgeProcess(_Judge):
                         await asyncio.wait_for(process.wait(), _ENDING_SECONDS)
                     with suppress(ProcessLookupError):
                         process.kill()
-                    code, at = await process.wait(), self._status.read()[0]
+                    code, at = await process.wait(), int(self._status[0])
         except Exception as error:  # noqa: BLE001 - no more processes or files; pages wait for it
             self._trouble = describe_error(error)
         self._ended(code, at)
@@ -379,11 +380,11 @@ class JudgeProcess(_Judge):
             if silent_seconds > _OPENING_SECONDS:
                 self._kill()
             return
-        number, began, loading = self._status.read()
+        number, began, loading = self._status[:3]
         if number in self._jobs:
             most = _LOADING_SECONDS if loading else self._page_seconds
             if time.monotonic() - began > most:
-                self._killed = number
+                self._killed = int(number)
                 self._kill()
         elif (self._sent and silent_seconds > _SILENT_SECONDS) or (
             self.waiting and silent_seconds > _WAITING_SECONDS

@@ -57,7 +57,7 @@ from scrapy_simhash.stores.opening import MEMORY, open_as_it_is, open_store
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from scrapy_simhash.judge.messages import FromJudge, Outcome, Status, ToJudge
+    from scrapy_simhash.judge.messages import FromJudge, Outcome, ToJudge
     from scrapy_simhash.judge.refetches import Asked
     from scrapy_simhash.judge.young import YoungPage
     from scrapy_simhash.judging.documents import Document, Entry, Match, Reading
@@ -116,9 +116,12 @@ class CrawlJudge:
     """
 
     def __init__(
-        self, given: Open, say: Callable[[FromJudge], object], status: Status | None = None
+        self,
+        given: Open,
+        say: Callable[[FromJudge], object],
+        status: memoryview[float] | None = None,
     ) -> None:
-        self._given, self._say, self._status = given, say, status
+        self._given, self._say = given, say
         config = given.config
         self._reader = PageReader(given.recipe, config, status)
         self._rule, self._hosts = config.chosen_rule, Hosts(recalls=config.refetch > 0)
@@ -239,11 +242,7 @@ class CrawlJudge:
                 reason, detail = "store_unavailable", str(error)
             self._say(Said(number, reason=reason, detail=detail))
         finally:
-            self._begin(0)
-
-    def _begin(self, number: int, *, loading: bool = False) -> None:
-        if self._status is not None:
-            self._status.begin(number, loading=loading)
+            self._reader.begin(0)
 
     def _read(self, asked: Ask, body: bytes) -> _Page:
         """Read a page, and make its document."""
@@ -299,8 +298,6 @@ class CrawlJudge:
 
     def _decide(self, page: _Page, *, waited: bool = False) -> None:
         """Judge a page, and answer it, or let it wait."""
-        # A store that does not answer may take as long as a page is given, and is no page's fault.
-        self._begin(page.asked.number, loading=True)
         began = time.monotonic()
         judge, verdict, entry = self._judge(page)
         self._found += verdict.match is not None
@@ -400,20 +397,21 @@ class CrawlJudge:
     def _learn(self, again: Again, body: bytes) -> None:
         """Learn from the second answer to an address, and judge again what waits for it."""
         asked = self._refetches.end(again.document)
+        if asked is None:  # a judge that died asked for it
+            return
         waiting = self._waiting.get(-again.document)
         number, answer = waiting[0].asked.number if waiting else 0, None
-        if asked is not None and again.page is not None:
+        if again.page is not None:
             with suppress(Exception):  # whatever breaks, those that wait go on
-                self._begin(number)
                 made, _ = self._reader.read(number, again.page, body, self._store.seed)
                 facts = structs.replace(made.facts, url=asked.doubt.page.facts.url)
                 answer = Page.make(facts, unpack(made.wording))
-            self._begin(0)
-        if asked is not None and answer is not None and not self._learn_from(asked, answer):
+            self._reader.begin(0)
+        if answer is not None and not self._learn_from(asked, answer):
             return
         before = self._found
         self._release(-again.document)
-        if asked is not None and not asked.place:
+        if not asked.place:
             self._refetches.note(asked, dropped=self._found > before)
 
     def _learn_from(self, asked: Asked, answer: Page) -> bool:
@@ -579,6 +577,7 @@ class CrawlJudge:
     def _release(self, number: int) -> None:
         """Judge again the pages that wait for a young one, or for a second answer."""
         for page in self._waiting.pop(number, ()):
+            self._reader.begin(page.asked.number, loading=True)
             with self._at(page.asked.number):
                 self._decide(page, waited=True)
 

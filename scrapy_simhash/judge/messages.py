@@ -16,8 +16,7 @@ from __future__ import annotations
 import mmap
 import os
 import tempfile
-import time
-from typing import Literal, TypeAlias
+from typing import IO, Literal, TypeAlias
 
 import msgspec
 
@@ -34,7 +33,6 @@ from scrapy_simhash.pages.facts import (  # noqa: TC001 - msgspec reads them
 # A judge exits with it if its page took too much memory. Above the codes of Python and the shell,
 # below those of signals.
 OUT_OF_MEMORY_EXIT_CODE = 97
-_STATUS_BYTES = mmap.PAGESIZE
 
 
 class _Message(msgspec.Struct, array_like=True, tag=True, frozen=True):
@@ -174,43 +172,19 @@ unpack_to_judge = msgspec.msgpack.Decoder(ToJudge).decode
 unpack_from_judge = msgspec.msgpack.Decoder(FromJudge).decode
 
 
-class Status:
-    """The page that a judge is at, since when, and whether it loads a reader or asks the store."""
-
-    # Memory, because a message for each page would wake the crawl's process each time.
-
-    def __init__(self, file: int | None = None) -> None:
-        self.file = _make_file() if file is None else file
-        try:
-            os.pwrite(self.file, bytes(_STATUS_BYTES), 0)  # so that no write to the memory fails
-            self._memory = mmap.mmap(self.file, _STATUS_BYTES)
-        except BaseException:
-            os.close(self.file)
-            raise
-        self._values = memoryview(self._memory).cast("d")
-
-    def begin(self, number: int, *, loading: bool = False) -> None:
-        """Record that a page begins now, or with number 0 that none is read."""
-        # In this order: who reads meanwhile takes the page before for one that began later.
-        self._values[1], self._values[2], self._values[0] = time.monotonic(), loading, number
-
-    def read(self) -> tuple[int, float, bool]:
-        """Read number, beginning (`time.monotonic`, one clock for all processes), and loading."""
-        number, began, loading = self._values[:3]
-        return int(number), began, bool(loading)
-
-    def close(self) -> None:
-        """Release the memory; harmless if called twice."""
-        if self.file >= 0:
-            self._values.release()
-            self._memory.close()
-            os.close(self.file)
-            self.file = -1
-
-
-def _make_file() -> int:
-    """Make a file without a name."""
+def make_status() -> IO[bytes]:
+    """Make a file without a name for the status of a judge, see `map_status`."""
     if hasattr(os, "memfd_create"):
-        return os.memfd_create("scrapy_simhash-status", os.MFD_CLOEXEC)
-    with tempfile.TemporaryFile() as temporary:
-        return os.dup(temporary.fileno())
+        return os.fdopen(os.memfd_create("scrapy_simhash-status", os.MFD_CLOEXEC), "r+b")
+    return tempfile.TemporaryFile()
+
+
+def map_status(file: int) -> memoryview[float]:
+    """Map the status of a judge, in the memory that its crawl shares.
+
+    It is the number of the page that the judge is at, or 0; since when (`time.monotonic`, one clock
+    for all processes); and 1 while it loads a reader or asks the store.
+    """
+    # Memory, because a message for each page would wake the crawl's process each time.
+    os.pwrite(file, bytes(mmap.PAGESIZE), 0)  # so that no write to the memory fails
+    return memoryview(mmap.mmap(file, mmap.PAGESIZE)).cast("d")

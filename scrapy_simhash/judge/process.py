@@ -29,8 +29,8 @@ from scrapy_simhash.judge.messages import (
     Failed,
     FromJudge,
     Open,
-    Status,
     Told,
+    map_status,
     pack,
     unpack_to_judge,
 )
@@ -76,7 +76,7 @@ def main(status_file: int, crawl_process: int) -> None:
     logging.getLogger().addHandler(pipe)
     with suppress(EOFError, ConnectionError):
         try:
-            _run(pipe, Status(status_file))
+            _run(pipe, map_status(status_file))
         except (EOFError, ConnectionError):
             raise
         except StoreError as error:
@@ -86,7 +86,7 @@ def main(status_file: int, crawl_process: int) -> None:
             pipe.say(Failed(describe_error(error)))
 
 
-def _run(pipe: Pipe, status: Status) -> None:
+def _run(pipe: Pipe, status: memoryview[float]) -> None:
     frames = pipe.frames
     judge = CrawlJudge(decode(frames.recv_bytes(), type=Open), pipe.say, status)
     # The collector passes over what stays, and comes more seldom: a page leaves few cycles.

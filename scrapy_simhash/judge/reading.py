@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import re
 import resource
+import time
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from scrapy_simhash.config import Config
-    from scrapy_simhash.judge.messages import Status
     from scrapy_simhash.pages.facts import Fetched, PageFingerprint, Recipe
 
 # Beyond what is loaded. The hostile pages that meet the time limit take at most 190 MB.
@@ -43,11 +43,13 @@ class PageReader:
     Args:
         recipe: how fingerprints are made.
         config: its settings.
-        status: where the page that is read is recorded, in a process that may be killed for it;
-            None in the crawl's own, where nothing is bounded.
+        status: where the page that is read is recorded, in a process that may be killed for it,
+            see `map_status`; None in the crawl's own, where nothing is bounded.
     """
 
-    def __init__(self, recipe: Recipe, config: Config, status: Status | None = None) -> None:
+    def __init__(
+        self, recipe: Recipe, config: Config, status: memoryview[float] | None = None
+    ) -> None:
         self._recipe = recipe
         self._config, self._scope, self._status = config, config.scope, status
         self._loaded: set[str] = set()
@@ -91,17 +93,22 @@ class PageReader:
         """Import what a user named, which may take a second, before the time of a page begins."""
         if name not in self._loaded:
             self._loaded.add(name)
-            if self._status is not None:
-                self._status.begin(number, loading=True)
+            self.begin(number, loading=True)
             with suppress(Exception):  # reported when the page is read
                 load(name)
+
+    def begin(self, number: int, *, loading: bool = False) -> None:
+        """Record that a page begins now, or with number 0 that none is read."""
+        if self._status is not None:
+            # In this order: who reads meanwhile takes the page before for one that began later.
+            self._status[1], self._status[2], self._status[0] = time.monotonic(), loading, number
 
     @contextmanager
     def _bound(self, number: int, reason: str = "failed") -> Iterator[None]:
         """Bound time and memory of the block; whatever a page does there is a `NotJudgedError`."""
         status = self._status
+        self.begin(number)
         if status is not None:
-            status.begin(number)
             data_bytes, most_bytes = _read_memory()
             _limit_data(data_bytes + PAGE_MEMORY_BYTES if data_bytes else None)
         try:
@@ -124,6 +131,8 @@ class PageReader:
                 if peak_bytes > most_bytes < _read_memory()[1]:
                     os._exit(OUT_OF_MEMORY_EXIT_CODE)
                 _limit_data(None)
+            # A store that does not answer may take as long as to load, and is no page's fault.
+            self.begin(number, loading=True)
 
 
 def _read_memory() -> tuple[int, int]:

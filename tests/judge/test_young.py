@@ -2,7 +2,6 @@
 
 import random
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import closing
 from math import inf
 from pathlib import Path
 from typing import Any
@@ -14,7 +13,7 @@ from hypothesis import strategies as st
 from scrapy_simhash.errors import StoreUnavailableError
 from scrapy_simhash.judge import judge as module
 from scrapy_simhash.judge import young as young_module
-from scrapy_simhash.judge.messages import Again, EndWaits, Gone, Outcome, Settled, Status
+from scrapy_simhash.judge.messages import Again, EndWaits, Gone, Outcome, Settled
 from scrapy_simhash.judge.young import Young
 from scrapy_simhash.judging.documents import Entry, Record, State
 from scrapy_simhash.judging.hosts import SAMPLE, draw_sample
@@ -174,32 +173,41 @@ def test_the_time_of_the_store_is_not_the_page_s(
     crawl: Judging, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A Redis that is away takes ten seconds to say so."""
-    seen, judge = [], crawl.judge._judge
+    seen, judge, begun = [], crawl.judge._judge, note_begun(crawl, monkeypatch)
 
     def look(*given: Any) -> Any:
-        seen.append(status.read())
+        seen.append(begun[-1])
         return judge(*given)
 
     monkeypatch.setattr(crawl.judge, "_judge", look)
-    with closing(Status()) as status:
-        crawl.judge._status = status
-        number = crawl.ask("a", page(1))
-        ((at, _, has_a_minute),) = seen
-        assert (at, has_a_minute, status.read()[0]) == (number, True, 0)
-        crawl.judge._status = None
+    number = crawl.ask("a", page(1))
+    assert (seen, begun[-1]) == ([(number, True)], (0, False))
 
 
-def test_a_page_for_which_is_asked_once_more_takes_no_time(tmp_path: Path) -> None:
+def note_begun(crawl: Judging, monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, bool]]:
+    """Note what the judge says that it is at, and whether a page may take a minute there."""
+    begun: list[tuple[int, bool]] = []
+
+    def begin(number: int, *, loading: bool = False) -> None:
+        begun.append((number, loading))
+
+    monkeypatch.setattr(crawl.judge._reader, "begin", begin)
+    return begun
+
+
+def test_a_page_for_which_is_asked_once_more_takes_no_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The judge waits for an answer then: ten seconds later it would be killed."""
 
     def record(number: int, price: int) -> str:
         name, text = (" ".join(make_words(number, count)) for count in (2, 80))
         return f"<title>{name}</title><h1>{name}</h1><p>{text}</p><p>Price: {price} EUR</p>"
 
-    with judging(tmp_path, refetch=10) as crawl, closing(Status()) as status:
+    with judging(tmp_path, refetch=10) as crawl:
         for number in range(8):
             assert crawl.deliver(f"p/{number}", record(number, number)) == "new"
-        crawl.judge._status = status
+        begun = note_begun(crawl, monkeypatch)
         prices = iter(range(20, 30))
         for number, answers in enumerate(
             (["waits", "near_duplicate drop"], ["near_duplicate drop"])
@@ -208,8 +216,7 @@ def test_a_page_for_which_is_asked_once_more_takes_no_time(tmp_path: Path) -> No
             for answer in answers:
                 again = Again(crawl.refetches.pop().document, fetched(f"p/{number}"))
                 crawl.judge.take(again, record(number, next(prices)).encode())
-                assert (crawl.find(copy), status.read()[0]) == (answer, 0)
-        crawl.judge._status = None
+                assert (crawl.find(copy), begun[-1]) == (answer, (0, False))
 
 
 def test_pages_of_one_host_and_template_cost_no_more(
