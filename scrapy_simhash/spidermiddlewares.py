@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 
     from scrapy.crawler import Crawler
 
-    from scrapy_simhash.crawl.delivery import Delivery
-    from scrapy_simhash.crawl.policy import JudgedPage
     from scrapy_simhash.judge.log import Decision
 
 logger = logging.getLogger(__name__)
@@ -50,11 +48,12 @@ class SimhashSpiderMiddleware:
     def spider_opened(self) -> None:
         """Find the downloader middleware, which judges the pages."""
         self._judging = self._crawler.get_downloader_middleware(SimhashDownloaderMiddleware)
-        if self._judging is not None:
-            callbacks = self._crawler.get_spider_middleware(SimhashCallbackMiddleware)
-            self._judging.delivery.followed = callbacks is not None
-        else:
+        callbacks = self._crawler.get_spider_middleware(SimhashCallbackMiddleware)
+        if self._judging is None:
             tell_half("DOWNLOADER_MIDDLEWARES", "no page is judged")
+        elif callbacks is not None:  # else the downloader middleware says so
+            callbacks.judging = self._judging
+            self._judging.delivery.followed = True
 
     def process_spider_input(self, response: Response) -> None:
         """Drop a near-duplicate before its callback runs; its errback, if any, gets the error."""
@@ -120,32 +119,24 @@ class SimhashSpiderMiddleware:
 
 
 class SimhashCallbackMiddleware:
-    """Sees next to the spider that a callback begins, and what it raises, whoever handles that."""
+    """Sees next to the spider that a callback begins, and what it raises, whoever handles that.
 
-    def __init__(self, crawler: Crawler) -> None:
-        self._crawler = crawler
+    Attributes:
+        judging: has the pages that were judged; None if there are none.
+    """
 
-    @classmethod
-    def from_crawler(cls, crawler: Crawler) -> Self:
-        """Make the middleware; called by Scrapy."""
-        return cls(crawler)
+    judging: SimhashDownloaderMiddleware | None = None
 
     def process_spider_input(self, response: Response) -> None:
-        """Report that a page arrived."""
-        for delivery, page in self._find(response):
-            delivery.arrived(page)
+        """Note that a page arrived."""
+        if self.judging is not None and (page := self.judging.pages.get(response)):
+            page.arrived = True
 
     def process_spider_exception(self, response: Response, exception: Exception) -> None:
-        """Report that a callback failed."""
+        """Forget a page whose callback failed."""
         del exception
-        for delivery, page in self._find(response):
-            delivery.failed(page)
-
-    def _find(self, response: Response) -> list[tuple[Delivery, JudgedPage]]:
-        """Find the page of a response, if it was judged."""
-        judging = self._crawler.get_downloader_middleware(SimhashDownloaderMiddleware)
-        page = judging.pages.get(response) if judging is not None else None
-        return [(judging.delivery, page)] if judging is not None and page is not None else []
+        if self.judging is not None and (page := self.judging.pages.get(response)):
+            self.judging.delivery.failed(page)
 
 
 async def _close_browser_page(response: Response) -> AsyncIterator[Any]:

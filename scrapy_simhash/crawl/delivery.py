@@ -79,8 +79,7 @@ class Delivery:
         # Requests that came from the scheduler. An inline download (`engine.download_async`) does
         # not, whatever meta it has, and no spider middleware will see its response.
         self._scheduled: WeakSet[Request] | None = None  # unknown: all of them
-        self._expected: set[JudgedPage] = set()
-        self._open: set[JudgedPage] = set()
+        self._open: set[JudgedPage] = set()  # young pages that are not settled
         # Addresses that were asked for again, as those of bans are: the last answer may be one.
         self._again: dict[str, None] = {}
         self._pipelines: defaultdict[Reader, _Pipelines] = defaultdict(_Pipelines)
@@ -126,13 +125,7 @@ class Delivery:
 
     def expect(self, page: JudgedPage) -> None:
         """Expect a young page at its callback."""
-        self._expected.add(page)
-
-    def arrived(self, page: JudgedPage) -> None:
-        """Wait for the items of a page whose callback is about to be called."""
-        self._expected.discard(page)
-        if page.number:
-            self._open.add(page)
+        self._open.add(page)
 
     def requested(self, request: Request, *, inline: bool = False) -> None:
         """Look whether a request, or an inline download, asks for an unsettled page again.
@@ -143,7 +136,7 @@ class Delivery:
         if not (inline or request.dont_filter or request.method != "GET"):
             return
         url = request.url.partition("#")[0]
-        for page in [each for each in (*self._open, *self._expected) if url in each.urls]:
+        for page in [each for each in self._open if url in each.urls]:
             self._again[url] = None
             if request.method == "GET":  # a form may lead to the next page: see `_settle`
                 self.failed(page, "asked_again")
@@ -188,16 +181,16 @@ class Delivery:
 
     def failed(self, page: JudgedPage, reason: str = "failed") -> None:
         """Have a page forgotten, once."""
-        if page in self._open or page in self._expected:
+        if page in self._open:
             self._open.discard(page)
-            self._expected.discard(page)
             self._tell(Settled(page.number, "failed"))
             self._crawler.stats.inc_value(f"simhash/forgotten/{reason}")
             self._forget(page, reason)
 
     def _settle(self, page: JudgedPage) -> None:
-        # The count is negative if a middleware nearer to the engine added items.
-        if not page.ended or page.items > 0 or page not in self._open:
+        # The count is negative if a middleware nearer to the engine added items. What has not
+        # arrived ends with its errback.
+        if not (page.arrived and page.ended) or page.items > 0 or page not in self._open:
             return
         pipelines = self._pipelines[page.reader]
         if not page.scraped and any(url in self._again for url in page.urls):
@@ -215,7 +208,7 @@ class Delivery:
 
     def _spider_idle(self) -> None:
         """Have pages forgotten that never reached the spider: another middleware stopped them."""
-        for page in list(self._expected):
+        for page in [each for each in self._open if not each.arrived]:
             self.failed(page, "not_arrived")
 
     def close(self) -> None:

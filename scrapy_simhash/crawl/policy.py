@@ -69,6 +69,7 @@ class JudgedPage:
     reader: Reader = NOBODY  # who is to get it
     number: int = 0  # by which its judge awaits what becomes of it; 0 if it does not
     urls: tuple[str, ...] = ()  # of its request, and of those that were redirected to it
+    arrived: bool = False  # whether its callback is called
     items: int = 0  # number of items still in the pipelines
     scraped: bool = False  # whether one of them came through
     dropped: bool = False  # whether a pipeline dropped one of them (`DropItem`)
