@@ -92,7 +92,8 @@ class _Logged:
         self.showing: defaultdict[str, set[str]] = defaultdict(set)
         walls, own = Walls(), mask_passwords(url)
         for decision, line in _read_if_there(log):
-            walls.add(decision)
+            if decision.is_judged:
+                walls.add(decision)
             if decision.url == own:
                 self._add(decision, line)
             elif decision.text in texts:

@@ -106,7 +106,8 @@ class Figures:
             return
         if reason not in LEFT_OUT:
             self._count_page(decision)
-        self.alerts.add(decision)
+        if decision.is_judged:
+            self.alerts.add(decision)
         self._not_fetched.add(decision)
         if reason == "changed" and url in self.groups:
             self.changed.add(url)

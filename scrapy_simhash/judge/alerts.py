@@ -105,7 +105,7 @@ class Alerts:
         self._known: Counter[str] = Counter()  # pages that changed, by the first with their text
 
     def add(self, decision: Decision) -> None:
-        """Count a near-duplicate, unless it is kept for somebody else, or a page that changed."""
+        """Count a page that was judged, if it is a near-duplicate or shows what others do."""
         changed = decision.reason == "changed"
         text = decision.text if changed or self._changed else ""
         if text and changed and len(self._changed) < _MOST_REMEMBERED:
@@ -210,13 +210,14 @@ class Walls:
         self._repeated: OrderedDict[tuple[str, str], Counter[int]] = OrderedDict()
 
     def add(self, decision: Decision) -> None:
-        """Note a page.
+        """Note a page that was judged.
 
         Where redirects led to it, the address counts that was asked for: after one, all those of a
         login page are alike.
         """
         places = find_places(decision.requested_url or decision.url, decision.canonical)
-        if not decision.is_judged or places is None:
+        original = find_places(decision.match_url)
+        if places is None:
             return
         shape = places[:3]
         _note(_find_last(self._seen, shape, []), places)
@@ -227,7 +228,6 @@ class Walls:
         document, new_links = decision.match_document, decision.new_links or 0.0
         if not document or new_links >= MOSTLY_NEW:
             return
-        original = find_places(decision.match_url)
         _, led = _find_last(self._led, (document, shape), (decision.match_url or "", []))
         _note(led, places)
         for name in places.parameters:
