@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 ACTIONS = ("drop", "ignore-outlinks", "flag")
-# The actions that drop the items of a page; "follow" is a drop that follows the page's links.
-DROPPING = {"drop", "follow"}
 LOG_IN_STORE = "log.jsonl"
 DEFAULT_LOG = f"<store>/{LOG_IN_STORE}"
 UNSET_DISTANCE = -1

@@ -26,7 +26,7 @@ from scrapy_simhash._printable import (
 from scrapy_simhash.config import describe_unknown, read_config
 from scrapy_simhash.crawl import policy, running
 from scrapy_simhash.crawl.delivery import Delivery
-from scrapy_simhash.crawl.end import End, Fuse, describe_limits
+from scrapy_simhash.crawl.end import End, Fuse
 from scrapy_simhash.crawl.policy import JudgedPage
 from scrapy_simhash.errors import NotJudgedError, StoreError, StoreUnusableError
 from scrapy_simhash.judge import log as logs
@@ -189,9 +189,7 @@ class SimhashDownloaderMiddleware:
 
     async def spider_closed(self, reason: str) -> None:
         """Write what is left, and log what a person should know of the crawl."""
-        self._ended = reason
-        stats = self._crawler.stats
-        limits = describe_limits(stats, reason, self._crawler.settings.getint("DEPTH_LIMIT"))
+        self._ended, limits = reason, self.end.describe_limits(reason)
         if self._judges is not None:
             await self._close(self._judges, limits)
         if self.looking:  # each page had a line of its own

@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from scrapy.crawler import Crawler
-    from scrapy.statscollectors import StatsCollector
 
     from scrapy_simhash.config import Config
     from scrapy_simhash.crawl.policy import JudgedPage
@@ -205,6 +204,13 @@ class End:
     def _get(self, key: str) -> int:
         return int(self._crawler.stats.get_value(f"simhash/{key}", 0))
 
+    def describe_limits(self, reason: str) -> str:
+        """Describe what cut the crawl off: its close reason, or `DEPTH_LIMIT`; "" for nothing."""
+        depth, reached = self._crawler.settings.getint("DEPTH_LIMIT"), "request_depth_max"
+        within = 0 < depth <= self._crawler.stats.get_value(reached, 0)
+        limits = ["within DEPTH_LIMIT"] * within + [f"until {reason}"] * (reason != "finished")
+        return " ".join(limits)
+
     def describe_progress(self) -> str:
         """Say how many pages are near-duplicates so far, whatever the action; "" without pages."""
         pages, number = self._get("pages"), self._get("near_duplicate")
@@ -303,13 +309,6 @@ def tell_not_fetched(errors: Mapping[str, int]) -> str:
     why = ", ".join(named[:_MOST_REASONS]) + ", ..." * (len(named) > _MOST_REASONS)
     pages = plural(sum(errors.values()), "page")
     return f"Did not come: {pages} ({why}); the plugin dropped none of them."
-
-
-def describe_limits(stats: StatsCollector, reason: str, depth_limit: int) -> str:
-    """Describe what cut a crawl off: its close reason, or `DEPTH_LIMIT`; "" for nothing."""
-    within = 0 < depth_limit <= stats.get_value("request_depth_max", 0)
-    limits = ["within DEPTH_LIMIT"] * within + [f"until {reason}"] * (reason != "finished")
-    return " ".join(limits)
 
 
 class Fuse:

@@ -16,7 +16,6 @@ import msgspec
 from msgspec import structs
 
 from scrapy_simhash._printable import mask_passwords, quote, show_share, show_words
-from scrapy_simhash.config import DROPPING
 from scrapy_simhash.errors import StoreUnusableError
 from scrapy_simhash.pages.addresses import bound_url
 
@@ -113,7 +112,7 @@ class Decision(Published, kw_only=True):
     @property
     def is_dropped(self) -> bool:
         """Whether its items were dropped; an import has no action, and drops nothing."""
-        return self.status == "near_duplicate" and self.action in DROPPING
+        return self.status == "near_duplicate" and self.action in {"drop", FOLLOW}
 
     def complete(self, verdict: Verdict, facts: Facts, read: PageFingerprint) -> Decision:
         """Add what was found of the page: here it gets the names of the log."""

@@ -216,18 +216,18 @@ class WithYoung:
     def gather(self, page: Document, rule: Rule, own: int = 0) -> tuple[list[Candidate], bool]:
         """Find the candidates of a page; its own document may be among them."""
         found, complete = self._stored.gather(page, rule, own)
-        candidates = self._list_candidates(page.facts, rule)
+        young = self._young
         found += [
-            candidate._replace(record=each.record)
-            for candidate in sorted(candidates.values())
-            if (each := self._young.by_key.get(candidate.number))
+            candidate._replace(record=each.record, young=each.page not in young.counting)
+            for candidate in sorted(self._list_candidates(page.facts, rule))
+            if (each := young.by_key.get(candidate.number))
             and each.record.facts.identity != page.facts.identity
             and each.record.facts.group == page.facts.group
         ]
         return found, complete
 
-    def _list_candidates(self, facts: Facts, rule: Rule) -> dict[int, Candidate]:
-        """List the young pages that may be like a page, by their keys."""
+    def _list_candidates(self, facts: Facts, rule: Rule) -> Collection[Candidate]:
+        """List the young pages that may be like a page."""
         young, found = self._young, dict[int, Candidate]()
         limits = limit_probe(facts, rule.distance, rule.by_words)
         near = young.find_near(facts.fingerprint, limits.bits, limits.most)
@@ -238,11 +238,7 @@ class WithYoung:
             names = name_keys(facts, facts.group, self._stored.header.seed)
             called = ((name, young.find("name", key)) for key, name in names.items())
             propose(found, self._list_alike(facts), called)
-        return {
-            key: candidate._replace(young=at.page not in young.counting)
-            for key, candidate in found.items()
-            if (at := young.by_key.get(key))
-        }
+        return found.values()
 
     def _list_alike(self, facts: Facts) -> dict[int, int]:
         """List the young pages with rare triples of a page, by their keys, with their numbers."""
