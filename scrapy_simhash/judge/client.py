@@ -77,6 +77,7 @@ class Job:
     future: asyncio.Future[Said]
     refetch: Refetcher | None = None  # asks for another page as this one was asked for
     deaths: int = 0  # of judges that were at it
+    is_late: bool = False  # a judge was killed for it
     packed: bytes = b""
 
     def fail(self, reason: str, detail: str = "") -> None:
@@ -298,7 +299,6 @@ class JudgeProcess(_Judge):
         self._late: dict[str, deque[bool]] = {}
         self._site_passes_until: dict[str, float] = {}
         self._deaths = 0  # in a row, of judges that answered nothing
-        self._killed = 0  # the page for which the judge was killed
         self._is_ready = self._has_answered = self._is_closing = False
         self._last_heard = self._loop.time()
         self._passing_until, self._trouble = 0.0, ""
@@ -384,7 +384,7 @@ class JudgeProcess(_Judge):
         if number in self._jobs:
             most = _LOADING_SECONDS if loading else self._page_seconds
             if time.monotonic() - began > most:
-                self._killed = int(number)
+                self._jobs[int(number)].is_late = True
                 self._kill()
         elif (self._sent and silent_seconds > _SILENT_SECONDS) or (
             self.waiting and silent_seconds > _WAITING_SECONDS
@@ -518,21 +518,17 @@ class JudgeProcess(_Judge):
 
     def _blame(self, code: int | None, at: int) -> None:
         """Let the page that the judge was at pass, unless it is sent once more."""
-        job, killed, self._killed = self._jobs.get(at), self._killed, 0
+        job = self._jobs.get(at)
         if job is None:
             return
         job.deaths += 1
-        if killed == at:
-            reason, detail = "timed_out", f"{self._page_seconds:g} seconds"
-        elif code == messages.OUT_OF_MEMORY_EXIT_CODE:
-            reason, detail = "out_of_memory", ""
-        elif job.deaths >= _DEATHS_OF_A_PAGE:
-            reason, detail = "worker_died", f"{_describe_end(code)}, {job.deaths} times"
-        else:
-            return
-        job.fail(reason, detail)
-        if killed == at:
+        if job.is_late:
+            job.fail("timed_out", f"{self._page_seconds:g} seconds")
             self._note_late(job.site)
+        elif code == messages.OUT_OF_MEMORY_EXIT_CODE:
+            job.fail("out_of_memory")
+        elif job.deaths >= _DEATHS_OF_A_PAGE:
+            job.fail("worker_died", f"{_describe_end(code)}, {job.deaths} times")
 
     def _note_late(self, site: str) -> None:
         """Note a time-out; after three of a hundred pages, all pages of the site pass."""
@@ -564,17 +560,14 @@ class JudgeProcess(_Judge):
     async def close(self) -> Closed:
         """Have everything written, and end the judge."""
         self._watching.cancel()
-        is_open = self._is_ready and not self._closed.done()
-        if is_open:
-            self.tell(messages.Close())
-        self._is_closing = True
+        self._is_closing, is_open = True, self._is_ready
         try:
             if is_open:
-                with suppress(TimeoutError):
-                    await asyncio.wait_for(asyncio.shield(self._running), _CLOSING_SECONDS)
+                self.tell(messages.Close())
+                await asyncio.wait([self._running], timeout=_CLOSING_SECONDS)
         finally:
             self._fail_all(_ENDED)
-            if self._process is not None and not self._closed.done():
+            if not self._closed.done():
                 self._kill()
             await asyncio.wait([self._running])
         if self._closed.done():

@@ -127,7 +127,8 @@ class CrawlJudge:
         self._rule, self._hosts = config.chosen_rule, Hosts(recalls=config.refetch > 0)
         self._refetches = Refetches(config.refetch)
         self._found = 0  # near-duplicates, also those that wait
-        self._counted: dict[Reader, Share] = {}
+        # Pages by who gets them, and those that repeat another one.
+        self._judged, self._repeated = Counter["Reader"](), Counter["Reader"]()
         self._young, self._links = Young(), LinkTable()
         self._numbers: deque[int] = deque()
         # Methods of `Documents` with what they write; and the young page that it is, or 0.
@@ -203,9 +204,13 @@ class CrawlJudge:
             self._commit()
             if len(self._queue) == before:
                 break
+        shares = [
+            Share(reader, self._given.crawl, number, self._repeated[reader])
+            for reader, number in self._judged.items()
+        ]
         with suppress(StoreError):
-            if self._counted and not self._given.config.readonly:
-                self._store.write(lambda stored: stored.add_shares(self._counted.values()))
+            if shares and not self._given.config.readonly:
+                self._store.write(lambda stored: stored.add_shares(shares))
         with suppress(StoreError):
             self._store.close()
         left, beyond = self._links.list_left()
@@ -325,12 +330,8 @@ class CrawlJudge:
             got = all(self._young.by_key[each].page in self._young.counting for each in own)
             decision.action = FOLLOW if got and page.asked.action in LOSING else ""
         self._refetches.judged += 1
-        repeats = match is not None and decision.action != PASS
-        reader = page.asked.page.reader
-        counted = self._counted.get(reader) or Share(reader, self._given.crawl)
-        self._counted[reader] = structs.replace(
-            counted, judged=counted.judged + 1, repeated=counted.repeated + repeats
-        )
+        self._judged[page.asked.page.reader] += 1
+        self._repeated[page.asked.page.reader] += match is not None and decision.action != PASS
         if young is not None:
             decision.match_document = young.entry.number
             decision.reason = UNDELIVERED if decision.action == PASS else decision.reason

@@ -50,9 +50,7 @@ class PageReader:
     def __init__(
         self, recipe: Recipe, config: Config, status: memoryview[float] | None = None
     ) -> None:
-        self._recipe = recipe
-        self._config, self._scope, self._status = config, config.scope, status
-        self._loaded: set[str] = set()
+        self._recipe, self._config, self._status = recipe, config, status
         if status is not None:
             # OpenBLAS sets up 32 MB, which do not count as the first page's.
             fingerprint_page(
@@ -77,11 +75,12 @@ class PageReader:
                 MIN_FEATURES,
                 ignore=self._config.find_ignored(page.url),
             )
-        if self._scope == "global":
+        scope = self._config.scope
+        if scope == "global":
             return made, ""
-        self._load(number, scopes.load_scope, self._scope)
+        self._load(number, scopes.load_scope, scope)
         with self._bound(number, "scope_failed"):
-            return made, scopes.find_scope(self._scope, page.url, made)
+            return made, scopes.find_scope(scope, page.url, made)
 
     def read_text(self, number: int, page: Fetched, body: bytes, reader: str) -> str:
         """Read the main text of a page by a reader; `NotJudgedError` if that fails."""
@@ -91,11 +90,9 @@ class PageReader:
 
     def _load(self, number: int, load: Callable[[str], object], name: str) -> None:
         """Import what a user named, which may take a second, before the time of a page begins."""
-        if name not in self._loaded:
-            self._loaded.add(name)
-            self.begin(number, loading=True)
-            with suppress(Exception):  # reported when the page is read
-                load(name)
+        self.begin(number, loading=True)
+        with suppress(Exception):  # reported when the page is read
+            load(name)
 
     def begin(self, number: int, *, loading: bool = False) -> None:
         """Record that a page begins now, or with number 0 that none is read."""
