@@ -49,7 +49,7 @@ _CALM = {Alert.SITE, Alert.SESSION}
 # Likely wrong: what is said of releases with other numbers of chapters is no warning.
 _SERIOUS = {Alert.BECAME_ONE, Alert.UNLIKE}
 # Fewer pages that became one, or in a session, are not told, nor a smaller share of these.
-_LEAST_OF_ONE, _LEAST_OF_SESSION, _SHARE_OF_SESSION = 4, 10, 0.5
+_LEAST, _SHARE_OF_SESSION = {Alert.BECAME_ONE: 4, Alert.SESSION: 10}, 0.5
 
 
 def list_alerts(decision: Decision) -> Iterator[tuple[Alert, str]]:
@@ -165,11 +165,9 @@ class Alerts:
         return f"{shown}{before}; what may be behind it was not fetched ({undo} lists {them})"
 
     def _rank(self, alert: Alert) -> list[tuple[str, Examples]]:
-        found, least = self._found[alert], 1.0
-        if alert is Alert.BECAME_ONE:
-            least = _LEAST_OF_ONE
+        found, least = self._found[alert], _LEAST.get(alert, 1.0)
         if alert is Alert.SESSION:
-            least = max(_LEAST_OF_SESSION, _SHARE_OF_SESSION * self._pages)
+            least = max(least, _SHARE_OF_SESSION * self._pages)
         if alert is Alert.UNLIKE:
             walls = self._walls.find()
             found = {url: pages for url, pages in self._repeated.items() if url in walls}

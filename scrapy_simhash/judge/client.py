@@ -246,11 +246,7 @@ class JudgeHere(_Judge):
 
         super().__init__()
         self._timer: asyncio.TimerHandle | None = None
-        self._judge: CrawlJudge | None = None
-        try:
-            self._judge = CrawlJudge(given, self._hear)
-        except Exception as error:  # noqa: BLE001 - who waits for it gets it
-            self.opened.set_exception(error)
+        self._judge: CrawlJudge | None = CrawlJudge(given, self._hear)  # until the end
 
     def ask(self, job: Job) -> None:
         """Have a page judged."""
@@ -274,7 +270,7 @@ class JudgeHere(_Judge):
         self.tell(messages.Close())
         self._judge = None
         self._tick()
-        return self._closed.result() if self._closed.done() else Closed()
+        return self._closed.result()
 
 
 def _describe_end(code: int | None) -> str:
