@@ -126,7 +126,13 @@ class Config:
             value = _read(option.name, getattr(self, option.name))
             object.__setattr__(self, option.name, value)
         for pattern in self.never_drop:
-            _check_pattern(pattern)
+            try:
+                re.compile(pattern)
+            except re.error as error:
+                raise SettingError(
+                    f"SIMHASH_NEVER_DROP: {pattern!r} is not a regular expression ({error}); "
+                    "escape characters with a special meaning, such as '\\?'"
+                ) from None
         if isinstance(self.ignore, dict):
             by_host = {_read_host(host): given for host, given in self.ignore.items()}
             object.__setattr__(self, "ignore", by_host)
@@ -199,16 +205,6 @@ def _read(name: str, value: Any) -> Any:
         described = getattr(kind, "__metadata__", ())
         allowed = described[0].description if described else " or ".join(map(repr, admitted))
         raise SettingError(f"SIMHASH_{name.upper()} = {value!r}: must be {allowed}") from None
-
-
-def _check_pattern(pattern: str) -> None:
-    try:
-        re.compile(pattern)
-    except re.error as error:
-        raise SettingError(
-            f"SIMHASH_NEVER_DROP: {pattern!r} is not a regular expression ({error}); "
-            "escape characters with a special meaning, such as '\\?'"
-        ) from None
 
 
 def _list_selectors(value: Any) -> Any:

@@ -392,9 +392,7 @@ class JudgeProcess(_Judge):
     def ask(self, job: Job) -> None:
         """Have a page judged, or let it pass."""
         now = self._loop.time()
-        if self._is_closing:
-            job.fail("store_unavailable", _ENDED)
-        elif now < self._site_passes_until.get(job.site, 0.0):
+        if now < self._site_passes_until.get(job.site, 0.0):
             job.fail("slow_site", f"pages of {job.site} took too long")
         elif now < self._passing_until:
             job.fail("store_unavailable", self._trouble)
@@ -475,7 +473,7 @@ class JudgeProcess(_Judge):
 
     def _ended(self, code: int | None, at: int) -> None:
         """Start another judge, unless too many died; the page that it was at may be the cause."""
-        if self._closed.done() or self._is_closing:
+        if self._is_closing:
             return
         why = self._trouble or _describe_end(code)
         if not self.opened.done():
