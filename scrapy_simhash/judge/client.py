@@ -72,13 +72,11 @@ class Job:
     """A page without an answer."""
 
     asked: Ask
-    body: bytes
     site: str
     future: asyncio.Future[Said]
     refetch: Refetcher | None = None  # asks for another page as this one was asked for
     deaths: int = 0  # of judges that were at it
     is_late: bool = False  # a judge was killed for it
-    packed: bytes = b""
 
     def fail(self, reason: str, detail: str = "") -> None:
         """Let the page pass."""
@@ -126,7 +124,8 @@ class Judges:
         """Have a page judged; the future may have a NotJudgedError. Also returns its number."""
         number, host = next(self._numbers), host_of(page.url)
         future: asyncio.Future[Said] = asyncio.get_running_loop().create_future()
-        job = Job(Ask(number, page, action, young, wanted), body, find_site(host), future, refetch)
+        asked = Ask(number, page, body, action, young, wanted)
+        job = Job(asked, find_site(host), future, refetch)
         if self._judges:
             digest = xxhash.xxh3_64_intdigest(host.encode("utf-8", "replace"))
             self._judges[digest % len(self._judges)].ask(job)
@@ -186,7 +185,7 @@ class _Judge:
         # Of the documents that were asked for, which may be asked for again, without a job.
         self._refetchers: OrderedDict[int, Refetcher | None] = OrderedDict()
 
-    def tell(self, message: ToJudge, *body: bytes) -> None:
+    def tell(self, message: ToJudge) -> None:
         """Tell something."""
         raise NotImplementedError
 
@@ -226,8 +225,7 @@ class _Judge:
             except Exception as error:  # noqa: BLE001 - whatever it is, there is no answer
                 logger.debug("Not asked again: %s: %s", quote(message.url), describe_error(error))
             finally:
-                page, body = answer or (None, b"")
-                self.tell(messages.Again(document, page), body)
+                self.tell(messages.Again(document, *(answer or ())))
 
         task = asyncio.ensure_future(ask())
         _TASKS.add(task)
@@ -251,12 +249,12 @@ class JudgeHere(_Judge):
     def ask(self, job: Job) -> None:
         """Have a page judged."""
         self._jobs[job.asked.number] = job
-        self.tell(job.asked, job.body)
+        self.tell(job.asked)
 
-    def tell(self, message: ToJudge, *body: bytes) -> None:
+    def tell(self, message: ToJudge) -> None:
         """Tell something."""
         if self._judge is not None:
-            self._judge.take(message, *body)
+            self._judge.take(message)
             self._tick()
 
     def _tick(self) -> None:
@@ -327,7 +325,7 @@ class JudgeProcess(_Judge):
                 if self._is_closing:  # when there was no process to kill yet
                     self._kill()
                 try:
-                    self._write([pack(self._given)])
+                    self._write(pack(self._given))
                     assert process.stdout is not None  # noqa: S101 - a pipe
                     await self._listen(process.stdout)
                 finally:
@@ -349,7 +347,7 @@ class JudgeProcess(_Judge):
                 size = int.from_bytes(await stdout.readexactly(4))
                 self._hear(messages.unpack_from_judge(await stdout.readexactly(size)))
 
-    def _write(self, frames: list[bytes]) -> None:
+    def _write(self, *frames: bytes) -> None:
         """Send frames, without waiting."""
         if self._process is not None and self._process.stdin is not None:
             parts = [part for each in frames for part in (len(each).to_bytes(4), each)]
@@ -397,12 +395,6 @@ class JudgeProcess(_Judge):
         elif now < self._passing_until:
             job.fail("store_unavailable", self._trouble)
         else:
-            try:
-                job.packed = pack(job.asked)
-                messages.unpack_to_judge(job.packed)  # a judge that cannot would end
-            except Exception as error:  # noqa: BLE001 - an address may be anything
-                job.fail("failed", describe_error(error))
-                return
             if self._running.done():
                 self._running = asyncio.ensure_future(self._run())
             self._jobs[job.asked.number] = job
@@ -415,18 +407,23 @@ class JudgeProcess(_Judge):
             site, jobs = next(iter(self._turns.items()))
             sent = [self._jobs[number] for number in self._sent]
             suspects = any(each.deaths for each in (jobs[0], *sent))
-            sent_bytes = sum(len(each.body) for each in sent)
+            sent_bytes = sum(len(each.asked.body) for each in sent)
             if sent and (suspects or len(sent) >= _MOST_SENT or sent_bytes > _MOST_SENT_BYTES):
                 break
             job = jobs.popleft()
             self._turns.move_to_end(site)
             if not jobs:
                 del self._turns[site]
-            if job.future.done():  # nobody waits for it any more
+            try:
+                packed = pack(job.asked)
+                messages.unpack_to_judge(packed)  # a judge that cannot would end
+            except Exception as error:  # noqa: BLE001 - an address may be anything
+                job.fail("failed", describe_error(error))
+            if job.future.done():  # or nobody waits for it any more
                 del self._jobs[job.asked.number]
                 continue
             self._expect({job.asked.number})
-            self._write([job.packed, job.body])
+            self._write(packed)
 
     def _expect(self, numbers: set[int]) -> None:
         """Expect answers from now on."""
@@ -434,15 +431,14 @@ class JudgeProcess(_Judge):
             self._last_heard = self._loop.time()
         self._sent |= numbers
 
-    def tell(self, message: ToJudge, *body: bytes) -> None:
+    def tell(self, message: ToJudge) -> None:
         """Tell something; while there is no judge, the next one is told."""
         if isinstance(message, messages.EndWaits):
             self._expect(self.waiting)
-        frames = [pack(message), *body]
         if self._is_ready:
-            self._write(frames)
+            self._write(pack(message))
         else:
-            self._untold += frames
+            self._untold.append(pack(message))
 
     # From the judge
 
@@ -460,7 +456,7 @@ class JudgeProcess(_Judge):
                 logging.getLogger(message.logger).log(message.level, "%s", message.text)
             case Opened():
                 self._is_ready = True
-                self._write(self._untold)
+                self._write(*self._untold)
                 self._untold.clear()
                 self._given = structs.replace(self._given, seed=message.seed)
             case messages.Failed():

@@ -157,15 +157,15 @@ class CrawlJudge:
         header = self._store.read(lambda stored: stored.header)
         say(Opened(self._store.seed, header.readers, header.shares))
 
-    def take(self, message: ToJudge, body: bytes = b"") -> None:
-        """Do what a message says; `body` is that of the page that is asked about."""
+    def take(self, message: ToJudge) -> None:
+        """Do what a message says."""
         match message:
             case Ask():
-                self._ask(message, body)
+                self._ask(message)
             case Settled():
                 self._settle(message.number, message.outcome)
             case Again():
-                self._learn(message, body)
+                self._learn(message)
             case Gone(identity=identity):
                 if not self._given.config.readonly:
                     self._enqueue(Documents.forget, identity)
@@ -218,12 +218,12 @@ class CrawlJudge:
 
     # A page
 
-    def _ask(self, asked: Ask, body: bytes) -> None:
+    def _ask(self, asked: Ask) -> None:
         """Answer a page."""
-        number = asked.number
+        number, body = asked.number, asked.body
         with self._at(number):
             if asked.wanted == "verdict":
-                self._decide(self._read(asked, body))
+                self._decide(self._read(asked))
             elif asked.wanted == "fingerprint":
                 made, _ = self._reader.read(number, asked.page, body, self._store.seed)
                 self._say(Said(number, fingerprint=made))
@@ -249,11 +249,11 @@ class CrawlJudge:
         finally:
             self._reader.begin(0)
 
-    def _read(self, asked: Ask, body: bytes) -> _Page:
+    def _read(self, asked: Ask) -> _Page:
         """Read a page, and make its document."""
         page, seed = asked.page, self._store.seed
         began = time.time()
-        made, scope = self._reader.read(asked.number, page, body, seed)
+        made, scope = self._reader.read(asked.number, page, asked.body, seed)
         page = structs.replace(
             page,
             url=bound_url(page.url, seed),
@@ -264,12 +264,13 @@ class CrawlJudge:
             time=round(began, 3),
             url=page.url,
             status="not_judged",
-            body_bytes=len(body),
+            body_bytes=len(asked.body),
             crawl=self._given.crawl,
             spider=self._given.spider,
             requested_url=page.requested,
         )
         document = make_document(made, self._rule, page, scope)
+        asked = structs.replace(asked, body=b"")  # while it waits
         return _Page(asked, decision, made, document, document.facts.group, time.monotonic())
 
     def _judge(
@@ -395,7 +396,7 @@ class CrawlJudge:
                 return None
         return judged if confirmed else (verdict, entry)
 
-    def _learn(self, again: Again, body: bytes) -> None:
+    def _learn(self, again: Again) -> None:
         """Learn from the second answer to an address, and judge again what waits for it."""
         asked = self._refetches.end(again.document)
         if asked is None:  # a judge that died asked for it
@@ -404,7 +405,7 @@ class CrawlJudge:
         number, answer = waiting[0].asked.number if waiting else 0, None
         if again.page is not None:
             with suppress(Exception):  # whatever breaks, those that wait go on
-                made, _ = self._reader.read(number, again.page, body, self._store.seed)
+                made, _ = self._reader.read(number, again.page, again.body, self._store.seed)
                 facts = structs.replace(made.facts, url=asked.doubt.page.facts.url)
                 answer = Page.make(facts, unpack(made.wording))
             self._reader.begin(0)

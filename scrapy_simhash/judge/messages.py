@@ -2,8 +2,8 @@
 
 ::
 
-    to the judge        Open; then in any order Ask and Again (their bodies are the next frames),
-                        Settled, Gone, EndWaits; Close is the last one
+    to the judge        Open; then in any order Ask, Again, Settled, Gone, EndWaits; Close is the
+                        last one
     from the judge      Opened or Failed; then Said for each Ask, before it perhaps Refetch and
                         Waits; Told; Closed is the last one
 
@@ -57,7 +57,8 @@ class Ask(_Message, frozen=True):
     """Judge a page, or read it."""
 
     number: int  # of the page in the crawl; no other has it
-    page: Fetched  # without its body
+    page: Fetched
+    body: bytes
     action: str = "flag"  # what happens to it if it is a near-duplicate
     young: bool = False  # the crawl will tell what becomes of it: an original perhaps, and may wait
     wanted: Wanted = "verdict"
@@ -85,7 +86,8 @@ class Again(_Message, frozen=True):
     """The second answer to the address of a page, see `Refetch`."""
 
     document: int  # number of the page's document
-    page: Fetched | None = None  # without its body; None if it did not come, or proves nothing
+    page: Fetched | None = None  # None if it did not come, or proves nothing
+    body: bytes = b""
 
 
 class EndWaits(_Message, frozen=True):

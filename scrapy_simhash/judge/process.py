@@ -23,8 +23,6 @@ from scrapy_simhash._printable import describe_error
 from scrapy_simhash.errors import StoreError, StoreUnusableError
 from scrapy_simhash.judge.judge import CrawlJudge
 from scrapy_simhash.judge.messages import (
-    Again,
-    Ask,
     Close,
     Failed,
     FromJudge,
@@ -98,7 +96,7 @@ def _run(pipe: Pipe, status: memoryview[float]) -> None:
         if frames.poll(timeout_seconds):
             message = unpack_to_judge(frames.recv_bytes())
             closing = isinstance(message, Close)
-            judge.take(message, frames.recv_bytes() if isinstance(message, (Again, Ask)) else b"")
+            judge.take(message)
         timeout_seconds = judge.tick()
 
 

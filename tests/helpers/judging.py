@@ -63,8 +63,8 @@ class Judging:
     ) -> int:
         """Have a page judged; returns its number."""
         self._number += 1
-        asked = messages.Ask(self._number, fetched(name, **page), action, young)
-        self.judge.take(asked, html if isinstance(html, bytes) else html.encode())
+        body = html if isinstance(html, bytes) else html.encode()
+        self.judge.take(messages.Ask(self._number, fetched(name, **page), body, action, young))
         return self._number
 
     def settle(self, number: int, outcome: Outcome = "done", *, write: bool = True) -> None:

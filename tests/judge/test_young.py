@@ -214,8 +214,9 @@ def test_a_page_for_which_is_asked_once_more_takes_no_time(
         ):
             copy = crawl.ask(f"p/{number}?by=mail", record(number, next(prices)))
             for answer in answers:
-                again = Again(crawl.refetches.pop().document, fetched(f"p/{number}"))
-                crawl.judge.take(again, record(number, next(prices)).encode())
+                body = record(number, next(prices)).encode()
+                document = crawl.refetches.pop().document
+                crawl.judge.take(Again(document, fetched(f"p/{number}"), body))
                 assert (crawl.find(copy), begun[-1]) == (answer, (0, False))
 
 
