@@ -1,6 +1,6 @@
 """A judge as a process: frames from its crawl on standard input, answers on standard output.
 
-A frame is its length, 4 bytes, and so many bytes, as `multiprocessing` has it.
+A frame is its length, 4 bytes, and so many bytes.
 """
 
 from __future__ import annotations
@@ -10,12 +10,12 @@ import fcntl
 import gc
 import logging
 import os
+import select
 import signal
 import sys
 import threading
 import time
 from contextlib import suppress
-from multiprocessing.connection import Connection
 
 from msgspec.msgpack import decode
 
@@ -33,7 +33,7 @@ from scrapy_simhash.judge.messages import (
     unpack_to_judge,
 )
 
-_PIPE_BYTES = 1 << 20
+_LENGTH_BYTES, _PIPE_BYTES = 4, 1 << 20
 _PR_SET_PDEATHSIG = 1  # linux/prctl.h
 _WATCHING_SECONDS = 0.2
 
@@ -46,17 +46,35 @@ class Pipe(logging.Handler):
 
     def __init__(self) -> None:
         super().__init__(logging.WARNING)
-        self.frames = Connection(os.dup(0), writable=False)
-        self._out, self._sending = Connection(os.dup(1), readable=False), threading.Lock()
+        self._in, self._out, self._sending = os.dup(0), os.dup(1), threading.Lock()
         os.dup2(2, 1)  # whatever else prints goes where errors go
         # On Linux. With less it waits in the midst of a page while the crawl runs callbacks.
         with suppress(AttributeError, OSError):
-            fcntl.fcntl(0, fcntl.F_SETPIPE_SZ, _PIPE_BYTES)
+            fcntl.fcntl(self._in, fcntl.F_SETPIPE_SZ, _PIPE_BYTES)
+        self._readable = select.poll()  # `select` takes no file beyond the 1,024th
+        self._readable.register(self._in, select.POLLIN | select.POLLHUP)
+
+    def get(self, timeout_seconds: float | None = None) -> bytes | None:
+        """Wait for a frame; return None if none begins in time. EOFError if none will."""
+        if timeout_seconds is not None and not self._readable.poll(1_000 * timeout_seconds):
+            return None
+        return self._take(int.from_bytes(self._take(_LENGTH_BYTES)))
+
+    def _take(self, count: int) -> bytes:
+        taken = bytearray()
+        while len(taken) < count:
+            if not (part := os.read(self._in, count - len(taken))):
+                raise EOFError
+            taken += part
+        return bytes(taken)
 
     def say(self, message: FromJudge) -> None:
         """Send a message."""
+        packed = pack(message)
+        left = len(packed).to_bytes(_LENGTH_BYTES) + packed
         with self._sending:  # a thread of a user's may log meanwhile
-            self._out.send_bytes(pack(message))
+            while left:
+                left = left[os.write(self._out, left) :]
 
     def emit(self, record: logging.LogRecord) -> None:
         """Have the crawl log a record."""
@@ -85,16 +103,15 @@ def main(status_file: int, crawl_process: int) -> None:
 
 
 def _run(pipe: Pipe, status: memoryview[float]) -> None:
-    frames = pipe.frames
-    judge = CrawlJudge(decode(frames.recv_bytes(), type=Open), pipe.say, status)
+    judge = CrawlJudge(decode(pipe.get() or b"", type=Open), pipe.say, status)
     # The collector passes over what stays, and comes more seldom: a page leaves few cycles.
     gc.collect()
     gc.freeze()
     gc.set_threshold(10_000, 20, 10)
     closing, timeout_seconds = False, None
     while not closing:
-        if frames.poll(timeout_seconds):
-            message = unpack_to_judge(frames.recv_bytes())
+        if (frame := pipe.get(timeout_seconds)) is not None:
+            message = unpack_to_judge(frame)
             closing = isinstance(message, Close)
             judge.take(message)
         timeout_seconds = judge.tick()
