@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 from dataclasses import dataclass, fields
-from functools import cache
 from itertools import chain
 from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args, get_type_hints
 
@@ -179,14 +178,12 @@ class Config:
             )
 
 
-@cache
-def _list_types() -> dict[str, Any]:
-    return get_type_hints(Config, include_extras=True)
+_TYPES = get_type_hints(Config, include_extras=True)
 
 
 def _read(name: str, value: Any) -> Any:
     """Read the value of a field, which may be text (`-s SIMHASH_DISTANCE=2`)."""
-    kind = _list_types()[name]
+    kind = _TYPES[name]
     admitted = get_args(kind)
     given = value
     if name == "tables" or isinstance(value, os.PathLike):
