@@ -172,8 +172,8 @@ class End:
             self._look_alikes.add(decision)
         if len(self._hosts) < _MOST_HOSTS:
             self._hosts.update(map(addresses.host_of, (decision.url, decision.requested_url)))
-        self._alerts.add(decision)
         self._others.add(decision)
+        self._alerts.add(decision)
 
     def find_not_followed(self, closed: Closed) -> list[LeftLink]:
         """Find the links that only dropped pages had, and whose pages did not come otherwise.

@@ -284,6 +284,7 @@ def list_forms(url: str) -> Iterator[tuple[str, str]]:
         yield found[1], begin + ("?" + end[1:] if found[0][0] == "?" and end[:1] == "&" else end)
 
 
+@lru_cache(maxsize=16)  # of a near-duplicate it is needed twice
 def find_parameter(url: str, other: str) -> str:
     """Return the name of a parameter in which alone two addresses differ, or "".
 
