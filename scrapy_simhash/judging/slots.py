@@ -53,6 +53,8 @@ _FEW_WORDS = 3
 # Blocks of so few words are labels, "advertisement", and parts of cards: a place, a price.
 _WORDS_OF_PART, _MOST_PARTS = 4, 2
 _LEAST_OF_LIST, _NEAR = 3, 6
+# So many blocks of a list may be those of the answer before by chance.
+_MOST_STAYING = 0.1
 MOST_SLOTS = 64
 _LONGEST_SHOWN = 60
 _MOST_CHANGED_BLOCKS = 64
@@ -302,6 +304,7 @@ def _learn_blocks(first: Page, second: Page, cleaned: Slots | None = None) -> It
     anew = {key for key, row in rows.items() if _are_drawn_anew(row, others.get(key, ()))}
     gaps = align(mine, theirs)
     counts = [Counter(text for text, _ in page.words.texts) for page in (first, second)]
+    shapes = Counter(masked for _, masked in first.words.texts)
     if cleaned is None:
         # Between two changed ones may be parts of one list.
         nexts = [*(start for start, *_ in gaps[1:]), len(mine) + _NEAR]
@@ -338,9 +341,14 @@ def _learn_blocks(first: Page, second: Page, cleaned: Slots | None = None) -> It
             words = [" ".join(each).split() for each in texts]
             shown = " ".join(words[0][:12]), " ".join(words[1][:12])
             weak = any(sum(not _DIGIT.search(word) for word in each) < _FEW_WORDS for each in words)
-            # What stays in it, and each page has once, may be a record's, among advertisements.
+            # What stays, and each page has once, may be a record's, but for few parts of cards.
             both = {*texts[0]}.intersection(texts[1])
-            stays = any(all(times[block] == 1 for times in counts) for block in both)
+            stay = [block for block in both if all(times[block] == 1 for times in counts)]
+            few = len(stay) <= _MOST_STAYING * min(map(len, texts))
+            stays = any(len(block.split()) > _WORDS_OF_PART for block in stay) or not few
+            # Behind a part of a card, the cards before stay: "19 euros".
+            tag = first.words.blocks[places[0][0] - 1].tag if places[0][0] else ""
+            stays |= tag in slot.behind and shapes[slot.before[0]] > 1
             yield Change(slot, 0, shown, weak or stays, stays=stays)
 
 
