@@ -8,7 +8,7 @@ import pytest
 from tests.helpers.crawling import Crawl, crawl, crawl_pages, list_states
 from tests.helpers.needing import slow_but
 from tests.helpers.pages import make_words, page
-from tests.helpers.server import Site
+from tests.helpers.server import Answer, Site, serve
 
 COUNT = 12
 # Pages, each with two copies.
@@ -84,3 +84,21 @@ async def test_of_records_that_declare_one_address_two_are_lost(tmp_path: Path, 
     answers |= {f"/case/{n}": make(n) for n in range(20)}
     done = await crawl_pages(tmp_path, answers)
     assert len(done.items) >= 28 - 2
+
+
+@pytest.mark.parametrize("what", ["moved", "vanished", "changed"])
+async def test_a_site_that_changes_comes_whole_in_any_order(
+    site: Site, tmp_path: Path, what: str
+) -> None:
+    """Behind 301; where all originals vanished; where all texts changed, and copies come first."""
+    await learn(site, tmp_path)
+    with serve(ANSWERS) as other:
+        for path, answer in list(site.answers.items()):
+            if what == "moved":
+                site.answers[path] = Answer(status=301, location=other.url(path))
+            elif what == "changed":
+                site.answers[path] = Answer(answer.body.replace(b"</p>", b", or else</p>"))
+            elif path in ORIGINALS:
+                site.answers[path] = Answer(b"gone", status=404)
+        done = await crawl(tmp_path, map(site.url, [*COPIES, *ORIGINALS]), CONCURRENT_REQUESTS=8)
+    assert {path.partition("?")[0] for path in done.paths} == {*ORIGINALS}

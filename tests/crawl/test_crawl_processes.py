@@ -1,8 +1,10 @@
 """Crawls in processes of their own: two at once, one that is killed, and what one leaves behind."""
 
 import json
+import os
 import shutil
 import signal
+import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, suppress
 from functools import partial
@@ -14,14 +16,15 @@ import pytest
 from scrapy.exceptions import CloseSpider
 from scrapy.http import Response
 
-from scrapy_simhash.judge import judge
+from scrapy_simhash.judge import client, judge
 from scrapy_simhash.stores import lmdb as lmdb_kind
 from scrapy_simhash.stores.opening import open_store
 from tests.helpers.children import HOLDER, Child, running
 from tests.helpers.crawling import PagesSpider, crawl, crawl_pages, describe, list_states, path_of
 from tests.helpers.crawlscript import finish_crawl, start_crawl
+from tests.helpers.hostile import TRIGGER
 from tests.helpers.pages import make_groups, page
-from tests.helpers.processes import PATIENCE_SECONDS, ROOT, run_python, wait_until
+from tests.helpers.processes import PATIENCE_SECONDS, ROOT, list_judges, run_python, wait_until
 from tests.helpers.server import Site, serve
 
 GROUPS, COPIES = 20, 4
@@ -185,3 +188,48 @@ def test_crawl_leaves_no_thread_process_or_file_open(tmp_path: Path) -> None:
     assert first == second
     assert not [name for name in second["threads"] if "simhash" in name]
     assert not [name for name in second["files"] if str(tmp_path) in name]
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("judge_apart")
+def test_pages_that_wait_at_the_end_come_through(tmp_path: Path) -> None:
+    """SIGTERM, while all copies wait for a page whose callback goes on."""
+    with serve(make_groups(3, 4)) as site:
+        held: dict[str, Any] = {"HELD_URLS": [site.url("/g0/c0")], "HELD_SECONDS": 4}
+        process = start_crawl(tmp_path, site.urls(), **MANY, **held)
+        wait_until(lambda: len(site.asked) == 12)
+        time.sleep(1)
+        process.send_signal(signal.SIGTERM)
+        done = finish_crawl(process, tmp_path)
+    assert {item["path"].split("/")[1] for item in done.items} == {"g0", "g1", "g2"}
+    list_states(tmp_path / "store")
+
+
+class StoppingSpider(PagesSpider):
+    """Stops its judge, which takes no page any more."""
+
+    def parse(self, response: Response) -> Iterator[Any]:
+        for each in list_judges() if response.url.endswith("/0") else ():
+            os.kill(each, signal.SIGSTOP)
+        yield describe(response)
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("judge_apart")
+async def test_pages_that_fill_the_pipe_of_a_stopped_judge_pass(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(client, "_SILENT_SECONDS", 2.0)
+    space = f"<!--{'x' * 1_000_000}-->"
+    answers = {f"/{n}": page(n).replace("</body>", f"{space}</body>") for n in range(20)}
+    done = await crawl_pages(tmp_path, answers, spider=StoppingSpider, **MANY)
+    assert len(done.paths) == 20
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("judge_apart")
+async def test_pages_that_crash_at_once_harm_no_other(tmp_path: Path) -> None:
+    bad = {f"/bad{n}": page(90 + n, title=f"{TRIGGER}crash") for n in range(8)}
+    scope = "tests.helpers.hostile.misbehave"
+    done = await crawl_pages(tmp_path, bad | {"/good": page(1)}, SIMHASH_SCOPE=scope, **MANY)
+    assert (len(done.paths), done.verdicts["/good"]) == (9, "new")

@@ -14,6 +14,7 @@ from scrapy.http import FormRequest, Request, Response
 from scrapy.http.request import NO_CALLBACK
 
 from scrapy_simhash import downloadermiddlewares
+from scrapy_simhash.crawl.running import is_closing
 from scrapy_simhash.judge import judge as judging
 from scrapy_simhash.signals import near_duplicate_found
 from tests.helpers.crawling import (
@@ -377,3 +378,26 @@ async def test_a_page_is_dropped_for_no_visit_of_which_nothing_came(
     settings: dict[str, Any] = {"ITEM_PIPELINES": {FailingOnce: 300}, "CONCURRENT_REQUESTS": 1}
     done = await crawl(tmp_path, requests, SIMHASH_UNCHANGED=unchanged, **settings)
     assert done.paths == ["/one"]
+
+
+class AwaitingSpider(PagesSpider):
+    """Its callback for "/one" awaits that for "/twin", which waits for "/one"; or never ends."""
+
+    came = False
+
+    async def parse(self, response: Response) -> AsyncIterator[Any]:  # type: ignore[override]
+        yield describe(response)
+        self.came |= response.url.endswith("/twin") and self.settings["HOW"] != "for ever"
+        while not (self.came or is_closing(self.crawler)):  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+
+
+@pytest.mark.parametrize("how", ["until the copy came", "for ever"])
+async def test_a_callback_that_awaits_its_copy_gets_it(
+    site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, how: str
+) -> None:
+    monkeypatch.setattr(judging, "WAIT_SECONDS", 0.5)
+    settings: dict[str, Any] = {"HOW": how, "CONCURRENT_REQUESTS": 4, "SIMHASH_PROCESSES": 0}
+    settings["CLOSESPIDER_TIMEOUT"] = 1.5
+    done = await crawl(tmp_path, site.urls(*TWINS), AwaitingSpider, **settings)
+    assert sorted(done.paths) == ["/one", "/twin"]
