@@ -172,10 +172,11 @@ class Noise:
                 self._tested[change.slot][folder] += 1
 
     def is_ruled_out(self, url: str, change: Change) -> bool:
-        """Whether a slot was refuted, or always stayed as it was on two pages or in two folders."""
+        """Whether a slot was refuted, or stayed on two pages or folders, and changed nowhere."""
         folder, tested = folder_of(url), self._tested.get(change.slot, Counter[str]())
-        key, stays = (folder, change.slot), tested[folder] >= _PAGES or len(tested) >= _PAGES
-        return key in self._refuted or (stays and key not in self._seen)
+        changes = any(slot == change.slot for _, slot in self._seen)
+        stays = tested[folder] >= _PAGES or len(tested) >= _PAGES
+        return (folder, change.slot) in self._refuted or (stays and not changes)
 
     def list_used(self, seconds: float, pages: Sequence[Page]) -> Iterator[Change]:
         """List what counts as noise at an address of some pages, and stands on one of them."""

@@ -431,7 +431,7 @@ def test_what_was_seen_to_change_is_not_ruled_out_by_answers_that_happen_to_be_t
         assert not noise.is_ruled_out(page.facts.url, change)
         noise.test([change], page, page)
     assert noise.is_ruled_out(page.facts.url, change)
-    noise.add("http://a.example/p/2", [change], 5)
+    noise.add("http://a.example/list/2", [change], 5)  # of a basket of four values, for instance
     assert not noise.is_ruled_out(page.facts.url, change)
     noise.refute("http://a.example/p/3", [change])
     assert noise.is_ruled_out(page.facts.url, change)
