@@ -44,9 +44,9 @@ from scrapy_simhash.judge.refetches import Refetches
 from scrapy_simhash.judge.young import MOST_YOUNG, WithYoung, Young
 from scrapy_simhash.judging.documents import State, Verdict, make_document
 from scrapy_simhash.judging.hosts import Hosts
-from scrapy_simhash.judging.matching import UNCHANGED, UNDELIVERED, Judge, Trusted
+from scrapy_simhash.judging.matching import UNCHANGED, UNDELIVERED, Doubt, Judge, Trusted
 from scrapy_simhash.judging.rule import Page
-from scrapy_simhash.judging.slots import learn
+from scrapy_simhash.judging.slots import Slots, learn
 from scrapy_simhash.pages.addresses import are_of_one_origin, bound_url, host_of
 from scrapy_simhash.pages.facts import WHOLE_TEXT, Share
 from scrapy_simhash.pages.links import MOSTLY_NEW
@@ -61,7 +61,6 @@ if TYPE_CHECKING:
     from scrapy_simhash.judge.refetches import Asked
     from scrapy_simhash.judge.young import YoungPage
     from scrapy_simhash.judging.documents import Document, Entry, Match, Reading
-    from scrapy_simhash.judging.matching import Doubt
     from scrapy_simhash.judging.slots import Slot
     from scrapy_simhash.pages.facts import PageFingerprint, Reader
     from scrapy_simhash.pages.links import PageLinks
@@ -81,6 +80,8 @@ WAIT_SECONDS = 30.0
 _MOST_IN_VAIN = 3
 # A page in doubt is asked for so often, if what changed may be a price.
 _MOST_ASKED_IN_DOUBT = 2
+# Pages that no document is made of have numbers from here on, where they are asked for again.
+_PAGES_FROM = 1 << 62
 # A clock that shows seconds stays the same within one: so long after it came a page in doubt is
 # asked for once more, and so much later again. A check asks at once, since pages are dropped
 # meanwhile on what it may refute.
@@ -379,22 +380,30 @@ class CrawlJudge:
         place = f"{host_of(url)}/{noise.find_place(url)}"
         mine = Page.make(page.document.facts, unpack(page.document.wording))
         seconds = abs(mine.facts.time - kept.page.facts.time)
-        used = list(noise.list_used(seconds, (mine, kept.page)))
-        honest = (*noise.list_own(url), *self._refetches.list_confirmed(place, used))
+        own = noise.list_own(url)
+        used = {each.slot: each for each in (*noise.list_used(seconds, (mine, kept.page)), *own)}
+        # What changes at every fetch of the original may be what the page is about: a random one.
+        fast = noise.list_fast() & Slots(used.values()).locate(mine).keys()
+        confirmed = list(self._refetches.list_confirmed(place, used.values(), fast))
+        honest = (*(each for each in own if each.slot not in fast), *confirmed)
         _, verdict, entry = self._judge(page, Trusted(document, honest))
-        confirmed = verdict.match is not None and verdict.match.document == document
+        is_one = verdict.match is not None and verdict.match.document == document
         if used and page.asked.young and not self._waits_are_over:
+            asked = kept
+            if fast.difference(each.slot for each in confirmed) or (is_one and fast):
+                sought = tuple(used[slot] for slot in fast)
+                asked = Doubt(_PAGES_FROM + page.asked.number, mine, sought)
             # A request is like that of the page, which may be sent to its own host only.
             if are_of_one_origin(mine.facts.url, url) and self._refetches.takes_check(
-                kept, place, confirmed=confirmed
+                asked, place, document, confirmed=is_one
             ):
-                self._say(Refetch(page.asked.number, document, url))
+                self._say(Refetch(page.asked.number, asked.document, asked.page.facts.url))
             checked, is_doubtful = self._refetches.find_checked(place)
-            waits = checked and (is_doubtful or not confirmed)
+            waits = checked and (is_doubtful or not is_one or fast)
             if waits and time.monotonic() < _end_of_wait(page):
                 self._wait_for(page, -checked)
                 return None
-        return judged if confirmed else (verdict, entry)
+        return judged if is_one else (verdict, entry)
 
     def _learn(self, again: Again) -> None:
         """Learn from the second answer to an address, and judge again what waits for it."""
@@ -426,7 +435,9 @@ class CrawlJudge:
         with suppress(StoreError):  # what earlier crawls saw is lacking then
             self._store.read(lambda stored: self._hosts.recall(stored, url))
         if asked.place:
-            found, changed = noise.check(first, answer, seconds)
+            is_page = document >= _PAGES_FROM
+            sought = asked.doubt.sought if is_page else noise.list_counting(url, seconds)
+            found, changed = noise.check(sought, first, answer, parts=is_page)
             asked = asked._replace(changed=(*asked.changed, *changed))
             slots = {each.slot for each in asked.changed}
             same = [each for each in found if each.slot not in slots]
@@ -434,12 +445,13 @@ class CrawlJudge:
                 self._say(Refetch(0, document, url, pause_seconds))
                 return False
             noise.refute(url, same)
-            self._refetches.confirm(asked.place, asked.changed)
+            self._refetches.confirm(asked.place, asked.changed, fast=is_page)
         else:
             changes, moving = learn(first, asked.second or answer), set["Slot"]()
             if asked.second is not None:
                 # What moved once may be a price.
                 moving = {each.slot for each in learn(asked.second, answer) if not each.stays}
+                noise.note_moment(changes, asked.second, answer)
             elif noise.may_move(changes) and self._refetches.ask_once_more(
                 asked, answer, _MOST_ASKED_IN_DOUBT
             ):

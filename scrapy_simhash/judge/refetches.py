@@ -9,7 +9,7 @@ from scrapy_simhash.judging.noise import folder_of
 from scrapy_simhash.pages.addresses import host_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Collection, Iterable, Iterator
 
     from scrapy_simhash.judging.matching import Doubt
     from scrapy_simhash.judging.rule import Page
@@ -28,6 +28,9 @@ _MOST_IN_VAIN = 3
 # A checked page that shows the same is asked for so many times: a counter of four values shows one
 # of them in all of three answers in 1 of 64 checks, in all of five in 1 of 1,024.
 _MOST_ASKED = 5
+# Of pages that are about what changes elsewhere (a joke, beside a random one) some may change, too:
+# the first ones are all checked, or a site of live and ended matches lost all of those.
+_FIRST_PAGES = 4
 # And of the doubts about pages whose addresses name other documents so many.
 _SHARE_OF_FAR = 0.5
 # Of hosts, folders and documents.
@@ -72,8 +75,8 @@ class Refetches:
         self._checks = Counter[str]()
         self._rests = Counter[str]()
         self._checked: set[tuple[str, int]] = set()  # places, and the documents asked for them
-        # Slots of a place that were seen to change on a page that was checked.
-        self._confirmed: set[tuple[str, Slot]] = set()
+        # Slots of a place that changed on what was checked, and whether that was a dropped page.
+        self._confirmed: set[tuple[str, Slot, bool]] = set()
         self._in_vain = Counter[tuple[str, str, bool]]()
         self._passed = Counter[
             tuple[str, str, bool]
@@ -139,9 +142,11 @@ class Refetches:
         self._asked[doubt.document] = Asked(doubt, folder=place)
         return True
 
-    def list_confirmed(self, place: str, used: Iterable[Change]) -> Iterator[Change]:
-        """List the slots that changed on a document that was checked."""
-        return (each for each in used if (place, each.slot) in self._confirmed)
+    def list_confirmed(
+        self, place: str, used: Iterable[Change], fast: Collection[Slot]
+    ) -> Iterator[Change]:
+        """List the slots that changed on what was checked; those that are `fast` on pages."""
+        return (each for each in used if (place, each.slot, each.slot in fast) in self._confirmed)
 
     def find_checked(self, place: str) -> tuple[int, bool]:
         """Return the document that is being checked for a place, or 0, and if it fails so far.
@@ -151,16 +156,20 @@ class Refetches:
         checks = (asked for asked in self._asked.values() if asked.place == place)
         return next(((asked.doubt.document, asked.times > 1) for asked in checks), (0, False))
 
-    def takes_check(self, kept: Doubt, place: str, *, confirmed: bool) -> bool:
-        """Note a drop that rests on noise; return whether its original is asked for.
+    def takes_check(self, doubt: Doubt, place: str, original: int, *, confirmed: bool) -> bool:
+        """Note a drop that rests on noise; return whether its page, or original, is asked for.
 
-        It is if not all of that is confirmed, and at the 1st, 2nd, 4th, 8th, ... of its place.
+        It is if not all of that is confirmed, and at the 1st to 4th, 8th, 16th, ... of its place.
         """
+        is_page = doubt.document != original
+        if self.find_checked(place)[0] or (is_page and doubt.document in self._done):
+            return False
         self._rests[place] += 1
         count = self._rests[place]
-        # What the answer to one address did not confirm, another answer will not, either.
-        due = not count & (count - 1) if confirmed else (place, kept.document) not in self._checked
-        if not due or kept.document in self._asked or self.find_checked(place)[0]:
+        due = not count & (count - 1) or (is_page and count < _FIRST_PAGES)
+        if not confirmed:  # by the answer to one address, another answer will not, either
+            due = (place, original) not in self._checked
+        if not due or doubt.document in self._asked:
             return False
         host = place.partition("/")[0]
         # Those of what is not confirmed come first: without them nothing is dropped.
@@ -170,8 +179,8 @@ class Refetches:
         if self._checks.total() >= share * self._find_bound():
             return False
         self._checks[host] += 1
-        self._checked.add((place, kept.document))
-        self._asked[kept.document] = Asked(kept, place)
+        self._checked.add((place, original))
+        self._asked[doubt.document] = Asked(doubt, place)
         return True
 
     def ask_once_more(self, asked: Asked, second: Page, most: int = _MOST_ASKED) -> bool:
@@ -196,11 +205,11 @@ class Refetches:
             self._doubts[host, far] -= 1
         self._in_vain[asked.folder] = 0 if dropped else self._in_vain[asked.folder] + 1
 
-    def confirm(self, place: str, changes: Iterable[Change]) -> None:
-        """Note what changed on a page that was checked: for its place, and for the whole host."""
+    def confirm(self, place: str, changes: Iterable[Change], *, fast: bool) -> None:
+        """Note what changed on what was checked: for its place, and for the whole host."""
         everywhere = f"{place.partition('/')[0]}/*"
         self._confirmed |= {
-            (each, change.slot) for change in changes for each in (place, everywhere)
+            (each, change.slot, fast) for change in changes for each in (place, everywhere)
         }
 
 

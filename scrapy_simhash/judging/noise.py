@@ -22,6 +22,7 @@ from scrapy_simhash.judging.slots import (
     Slot,
     Slots,
     compare_values,
+    list_staying,
     share_enough,
 )
 from scrapy_simhash.pages.addresses import parse_address
@@ -105,6 +106,7 @@ class Noise:
 
     def __init__(self) -> None:
         self._seen: dict[tuple[str, Slot], Seen] = {}
+        self._stays = Counter[Slot]()  # for a moment, where they change; less how often not
         self._refuted: set[tuple[str, Slot]] = set()
         # What earlier crawls saw counts once this one has seen it, too.
         self._earlier: dict[tuple[str, Slot], Seen] = {}
@@ -115,16 +117,27 @@ class Noise:
         self.version, self.is_recalled = 0, False
 
     def may_move(self, changes: Iterable[Change]) -> bool:
-        """Whether one of these would count, were it known to change more than once."""
-        moving = self._list_moving()
-        return any(each.weak and each.slot not in moving for each in changes)
+        """Whether one of these is not known to change more than once."""
+        moving = self.list_moving()
+        return any(each.slot not in moving for each in changes)
 
-    def _list_moving(self) -> set[Slot]:
+    def list_moving(self) -> set[Slot]:
+        """List what changed twice in a row."""
         return {slot for (_, slot), seen in self._seen.items() if seen.moves}
+
+    def list_fast(self) -> set[Slot]:
+        """List what changes within a moment, or was never tested."""
+        return {slot for _, slot in self._seen if self._stays[slot] <= 0}
+
+    def note_moment(self, changes: Collection[Change], first: Page, second: Page) -> None:
+        """Note which slots are the same in two answers to one address that came at once."""
+        for change, is_same in compare_values(changes, first, second):
+            self._stays[change.slot] += 1 if is_same else -1
 
     def list_own(self, url: str) -> tuple[Change, ...]:
         """List what was seen to change at an address itself."""
-        return self._own.get(url, ())
+        own = self._own.get(url, ())
+        return tuple(each for each in own if (folder_of(url), each.slot) not in self._refuted)
 
     def add(
         self, url: str, changes: Iterable[Change], seconds: float, moving: Collection[Slot] = ()
@@ -132,7 +145,7 @@ class Noise:
         """Note what changed at an address within some seconds; `moving` did so twice in a row."""
         seconds = 0.0 if seconds <= _AT_EVERY_FETCH_SECONDS else seconds
         folder, changes = folder_of(url), [each._replace(url=url) for each in changes]
-        known = self._list_moving().union(moving)
+        known = self.list_moving().union(moving)
         self._own[url] = tuple(each for each in changes if not each.weak or each.slot in known)
         for change in changes:
             key = folder, change.slot
@@ -189,17 +202,22 @@ class Noise:
         there = {slot for page in pages for slot in slots.locate(page)}
         return (each for slot, each in counting.items() if slot in there)
 
-    def check(self, first: Page, second: Page, seconds: float) -> tuple[list[Change], list[Change]]:
-        """List what counts as noise and is the same in a second answer, and what has changed.
+    @staticmethod
+    def check(
+        sought: Collection[Change], first: Page, second: Page, *, parts: bool = False
+    ) -> tuple[list[Change], list[Change]]:
+        """List which slots are the same in a second answer, and which have changed.
 
-        What was seen to change only within more time has no vote, nor has what one answer lacks.
+        Blocks are the same if half of their words are, or, with `parts`, any block.
+
+        What one answer lacks has no vote.
         """
         same: list[Change] = []
         changed: list[Change] = []
         if share_enough(first.words, second.words):
-            counting = self.list_counting(first.facts.url, seconds)
-            for change, is_same in compare_values(counting, first, second):
-                (same if is_same else changed).append(change)
+            staying = {*list_staying(sought, first, second, parts=parts)}
+            for change, is_same in compare_values(sought, first, second):
+                (same if is_same or change.slot in staying else changed).append(change)
         return same, changed
 
     def list_counting(self, url: str, seconds: float) -> list[Change]:

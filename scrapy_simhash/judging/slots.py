@@ -341,15 +341,19 @@ def _learn_blocks(first: Page, second: Page, cleaned: Slots | None = None) -> It
             words = [" ".join(each).split() for each in texts]
             shown = " ".join(words[0][:12]), " ".join(words[1][:12])
             weak = any(sum(not _DIGIT.search(word) for word in each) < _FEW_WORDS for each in words)
-            # What stays, and each page has once, may be a record's, but for few parts of cards.
-            both = {*texts[0]}.intersection(texts[1])
-            stay = [block for block in both if all(times[block] == 1 for times in counts)]
-            few = len(stay) <= _MOST_STAYING * min(map(len, texts))
-            stays = any(len(block.split()) > _WORDS_OF_PART for block in stay) or not few
+            stays = _does_stay(texts, counts)
             # Behind a part of a card, the cards before stay: "19 euros".
             tag = first.words.blocks[places[0][0] - 1].tag if places[0][0] else ""
             stays |= tag in slot.behind and shapes[slot.before[0]] > 1
             yield Change(slot, 0, shown, weak or stays, stays=stays)
+
+
+def _does_stay(texts: Sequence[Sequence[str]], counts: Sequence[Counter[str]]) -> bool:
+    """Whether blocks of a slot stay that each page has once, more than few parts of cards."""
+    both = {*texts[0]}.intersection(texts[1])
+    stay = [block for block in both if all(times[block] == 1 for times in counts)]
+    few = len(stay) <= _MOST_STAYING * min(map(len, texts))
+    return any(len(block.split()) > _WORDS_OF_PART for block in stay) or not few
 
 
 def _are_others(mine: Sequence[str], theirs: Sequence[str]) -> bool:
@@ -659,3 +663,28 @@ def compare_values(
             yield change, numbers[0] == numbers[1]
         elif change.slot in mine and change.slot in theirs:
             yield change, not mine[change.slot].isdisjoint(theirs[change.slot])
+
+
+def list_staying(
+    changes: Iterable[Change], first: Page, second: Page, *, parts: bool
+) -> Iterator[Slot]:
+    """List the slots of blocks of which half stay in two answers, or `parts` that may be own."""
+    slots, pages = Slots(changes), (first, second)
+    found = [slots.locate(page) for page in pages]
+    counts = [Counter(text for text, _ in page.words.texts) for page in pages]
+    for slot in found[0].keys() & found[1].keys():
+        if slot.kind in {BLOCKS, LABELLED}:
+            texts = [
+                [
+                    page.words.texts[n][0]
+                    for start, end in places[slot]
+                    for n in np.unique(page.words.block_of[start:end]).tolist()
+                ]
+                for page, places in zip(pages, found, strict=True)
+            ]
+            half = _LEAST_SHARED * max(sum(len(text.split()) for text in each) for each in texts)
+            both = Counter(texts[0]) & Counter(texts[1])
+            if sum(len(text.split()) for text in both.elements()) >= half or (
+                parts and _does_stay(texts, counts)
+            ):
+                yield slot

@@ -26,7 +26,7 @@ def test_what_one_answer_did_not_confirm_is_not_asked_for_again() -> None:
     one, other = Doubt(1, page), Doubt(2, page)
 
     def check(kept: Doubt) -> bool:
-        due = refetches.takes_check(kept, "a.example/p", confirmed=False)
+        due = refetches.takes_check(kept, "a.example/p", kept.document, confirmed=False)
         refetches.end(kept.document)
         return due
 
@@ -68,7 +68,7 @@ def test_what_is_not_asked_for_says_why() -> None:
     bar = refetches.find_bar(doubt(11, "http://b.example/"))
     assert bar.startswith("2% of the pages of the crawl")
     last = doubt(12, "http://b.example/")
-    assert refetches.takes_check(last, "b.example/p", confirmed=False)
+    assert refetches.takes_check(last, "b.example/p", 12, confirmed=False)
     assert refetches.find_bar(last) == "that page is being checked"
 
 
@@ -116,7 +116,7 @@ def test_a_check_fails_so_far_once_its_page_is_asked_for_again() -> None:
     refetches, place = Refetches(10), "a.example/p"
     page = Page.make(Facts(b"-", 0, b""), Wording("a text"))
     assert refetches.find_checked(place) == (0, False)
-    assert refetches.takes_check(Doubt(7, page), place, confirmed=True)
+    assert refetches.takes_check(Doubt(7, page), place, 7, confirmed=True)
     assert refetches.find_checked(place) == (7, False)
     asked = refetches.end(7)
     assert asked is not None

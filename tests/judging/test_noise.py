@@ -102,8 +102,30 @@ def test_of_a_list_that_is_drawn_anew_some_entries_may_stay() -> None:
     noise.add("http://shop.example/p/one", learn(first, second), 5)
     noise.add("http://shop.example/p/two", learn(second, first), 5)
     page = first._replace(facts=Facts(b"-", 0, b"", "http://shop.example/p/three"))
-    same, changed = noise.check(page, third, 60)
+    same, changed = noise.check(noise.list_counting(page.facts.url, 60), page, third)
     assert (same, len(changed)) == ([], 1)
+
+
+def test_cards_that_stay_on_a_checked_page_are_its_own() -> None:
+    """Pages with two products were dropped for an empty one, which shows recommended ones alone."""
+    tags, own = "h1 p h2 li li li li p", ("a lamp of ours for 2 rooms", "a table for 3 rooms")
+    drawn = [("red", "blue"), ("new", "grey"), ("a", "c"), ("e", "f")]
+    first, second, *checked = (
+        make(
+            TEXT[0],
+            TEXT[1],
+            "products",
+            *cards,
+            *(f"{word} lamp" for word in words),
+            "about",
+            tags=tags,
+        )
+        for cards, words in zip((("one", "two"), ("three", "four"), own, own), drawn, strict=True)
+    )
+    changes = learn(first, second)
+    assert len(changes) == 1
+    same, changed = Noise.check(changes, *checked, parts=True)
+    assert (len(same), changed) == (1, [])
 
 
 @pytest.mark.parametrize("first_stays", [False, True])
@@ -355,7 +377,7 @@ def test_a_number_in_brackets_that_comes_or_goes_has_changed(again: str, changes
         noise.add(f"http://a.example/p/{number}", learn(first, make(*TEXT, title="Tea")), 0)
     checked = make(*TEXT, title=again, url="http://a.example/p/9")
     first = first._replace(facts=replace(first.facts, url="http://a.example/p/9"))
-    same, changed = noise.check(first, checked, 5)
+    same, changed = noise.check(noise.list_counting(first.facts.url, 5), first, checked)
     assert (len(same), len(changed)) == (1 - changes, changes)
 
 
