@@ -68,6 +68,8 @@ _MOST_ALIGNED = 10_000
 # Noise is at most half of a page, or none of it is.
 _MOST_NOISE = 0.5
 _DIGIT, _ANYTHING = re.compile(r"\d"), re.compile("")
+# A longer number beside a counter may be a record's: "Call 4821, 3 are waiting".
+_OF_CLOCK = re.compile(r"(?:\d\d?|(?:19|20)\d\d)$")
 _LEADING = re.compile(r"\s*[(\[]\d+[)\]]\s*")
 
 
@@ -139,7 +141,7 @@ def list_anchors(page: Page) -> Iterator[_Anchored]:
 
 
 def _list_runs(mine: Sequence[str], theirs: Sequence[str]) -> list[tuple[int, int, int, int]]:
-    """List what differs between two blocks, each with the numbers beside it.
+    """List what differs between two blocks, each with the rest of a date or clock beside it.
 
     Two with fewer words between them than tell a slot are one: "by Ann and 7 guests".
     """
@@ -147,8 +149,8 @@ def _list_runs(mine: Sequence[str], theirs: Sequence[str]) -> list[tuple[int, in
     for kind, start, end, first, last in _align(mine, theirs):
         if kind == "equal":
             continue
-        before = _count_same(mine[:start][::-1], theirs[:first][::-1], _DIGIT)
-        behind = _count_same(mine[end:], theirs[last:], _DIGIT)
+        before = _count_same(mine[:start][::-1], theirs[:first][::-1], _OF_CLOCK)
+        behind = _count_same(mine[end:], theirs[last:], _OF_CLOCK)
         begins = start - before, first - before
         if runs and begins[0] - runs[-1][1] < _AROUND:
             begins = runs.pop()[::2]
@@ -169,7 +171,7 @@ def _count_same(
     mine: Sequence[str], theirs: Sequence[str], kind: re.Pattern[str] = _ANYTHING
 ) -> int:
     """Count the words of a kind that two texts begin with, both the same."""
-    same = (one == other and kind.search(one) for one, other in zip(mine, theirs, strict=False))
+    same = (one == other and kind.match(one) for one, other in zip(mine, theirs, strict=False))
     return sum(1 for _ in takewhile(bool, same))
 
 

@@ -106,6 +106,14 @@ def test_of_a_list_that_is_drawn_anew_some_entries_may_stay() -> None:
     assert (same, len(changed)) == ([], 1)
 
 
+def test_a_long_number_beside_a_counter_stays() -> None:
+    """Branches that differ in their telephone were lost, as if it were a part of a clock."""
+    first, second = (make(*TEXT, f"call 4821, {n} people are waiting") for n in (3, 5))
+    slots = Slots(learn(first, second))
+    page = slots.clean(make(*TEXT, "call 7733, 8 people are waiting"))
+    assert page.words.tokens[-5:] == ["call", "7733", "people", "are", "waiting"]
+
+
 def test_cards_that_stay_on_a_checked_page_are_its_own() -> None:
     """Pages with two products were dropped for an empty one, which shows recommended ones alone."""
     tags, own = "h1 p h2 li li li li p", ("a lamp of ours for 2 rooms", "a table for 3 rooms")
