@@ -78,8 +78,9 @@ _MOST_QUEUED = 10_000
 WAIT_SECONDS = 30.0
 # After so many waits in vain nobody waits for pages of that callback any more.
 _MOST_IN_VAIN = 3
-# A page in doubt is asked for so often, if what changed may be a price.
-_MOST_ASKED_IN_DOUBT = 2
+# A page in doubt is asked for so often, if what changed may be a price, or slow: one of four values
+# that are drawn anew stays in a fourth of all second looks.
+_MOST_ASKED_IN_DOUBT = 3
 # Pages that no document is made of have numbers from here on, where they are asked for again.
 _PAGES_FROM = 1 << 62
 # A clock that shows seconds stays the same within one: so long after it came a page in doubt is
@@ -436,8 +437,9 @@ class CrawlJudge:
             self._store.read(lambda stored: self._hosts.recall(stored, url))
         if asked.place:
             is_page = document >= _PAGES_FROM
+            answers = (answer,) if asked.second is None else (asked.second, answer)
             sought = asked.doubt.sought if is_page else noise.list_counting(url, seconds)
-            found, changed = noise.check(sought, first, answer, parts=is_page)
+            found, changed = noise.check(sought, first, *answers, parts=is_page)
             asked = asked._replace(changed=(*asked.changed, *changed))
             slots = {each.slot for each in asked.changed}
             same = [each for each in found if each.slot not in slots]
@@ -451,10 +453,10 @@ class CrawlJudge:
             if asked.second is not None:
                 # What moved once may be a price.
                 moving = {each.slot for each in learn(asked.second, answer) if not each.stays}
-                noise.note_moment(changes, asked.second, answer)
-            elif noise.may_move(changes) and self._refetches.ask_once_more(
-                asked, answer, _MOST_ASKED_IN_DOUBT
-            ):
+                stays = noise.note_moment(changes, asked.second, answer)
+            else:
+                stays = noise.may_move(changes)
+            if stays and self._refetches.ask_once_more(asked, answer, _MOST_ASKED_IN_DOUBT):
                 self._say(Refetch(0, document, url, pause_seconds))
                 return False
             noise.test(asked.doubt.sought, first, answer)

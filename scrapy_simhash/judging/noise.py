@@ -129,10 +129,12 @@ class Noise:
         """List what changes within a moment, or was never tested."""
         return {slot for _, slot in self._seen if self._stays[slot] <= 0}
 
-    def note_moment(self, changes: Collection[Change], first: Page, second: Page) -> None:
-        """Note which slots are the same in two answers to one address that came at once."""
-        for change, is_same in compare_values(changes, first, second):
+    def note_moment(self, changes: Collection[Change], first: Page, second: Page) -> bool:
+        """Note which slots stay in two answers that came at once; return whether one does."""
+        found = list(compare_values(changes, first, second))
+        for change, is_same in found:
             self._stays[change.slot] += 1 if is_same else -1
+        return any(is_same for _, is_same in found)
 
     def list_own(self, url: str) -> tuple[Change, ...]:
         """List what was seen to change at an address itself."""
@@ -204,19 +206,19 @@ class Noise:
 
     @staticmethod
     def check(
-        sought: Collection[Change], first: Page, second: Page, *, parts: bool = False
+        sought: Collection[Change], first: Page, *answers: Page, parts: bool = False
     ) -> tuple[list[Change], list[Change]]:
-        """List which slots are the same in a second answer, and which have changed.
+        """List which slots are the same in the last of some answers, and which have changed.
 
-        Blocks are the same if half of their words are, or, with `parts`, any block.
+        Blocks are the same if half of their words are in all, or, with `parts`, any block.
 
         What one answer lacks has no vote.
         """
         same: list[Change] = []
         changed: list[Change] = []
-        if share_enough(first.words, second.words):
-            staying = {*list_staying(sought, first, second, parts=parts)}
-            for change, is_same in compare_values(sought, first, second):
+        if share_enough(first.words, answers[-1].words):
+            staying = {*list_staying(sought, first, *answers, parts=parts)}
+            for change, is_same in compare_values(sought, first, answers[-1]):
                 (same if is_same or change.slot in staying else changed).append(change)
         return same, changed
 

@@ -352,7 +352,7 @@ def _learn_blocks(first: Page, second: Page, cleaned: Slots | None = None) -> It
 
 def _does_stay(texts: Sequence[Sequence[str]], counts: Sequence[Counter[str]]) -> bool:
     """Whether blocks of a slot stay that each page has once, more than few parts of cards."""
-    both = {*texts[0]}.intersection(texts[1])
+    both = {*texts[0]}.intersection(*texts[1:])
     stay = [block for block in both if all(times[block] == 1 for times in counts)]
     few = len(stay) <= _MOST_STAYING * min(map(len, texts))
     return any(len(block.split()) > _WORDS_OF_PART for block in stay) or not few
@@ -667,14 +667,12 @@ def compare_values(
             yield change, not mine[change.slot].isdisjoint(theirs[change.slot])
 
 
-def list_staying(
-    changes: Iterable[Change], first: Page, second: Page, *, parts: bool
-) -> Iterator[Slot]:
-    """List the slots of blocks of which half stay in two answers, or `parts` that may be own."""
-    slots, pages = Slots(changes), (first, second)
+def list_staying(changes: Iterable[Change], *pages: Page, parts: bool) -> Iterator[Slot]:
+    """List the slots of blocks of which half stay in all answers, or `parts` that may be own."""
+    slots = Slots(changes)
     found = [slots.locate(page) for page in pages]
     counts = [Counter(text for text, _ in page.words.texts) for page in pages]
-    for slot in found[0].keys() & found[1].keys():
+    for slot in set(found[0]).intersection(*found[1:]):
         if slot.kind in {BLOCKS, LABELLED}:
             texts = [
                 [
@@ -684,9 +682,11 @@ def list_staying(
                 ]
                 for page, places in zip(pages, found, strict=True)
             ]
-            half = _LEAST_SHARED * max(sum(len(text.split()) for text in each) for each in texts)
-            both = Counter(texts[0]) & Counter(texts[1])
-            if sum(len(text.split()) for text in both.elements()) >= half or (
-                parts and _does_stay(texts, counts)
-            ):
+            both = Counter(texts[0])
+            for each in texts[1:]:
+                both &= Counter(each)
+            same, *sizes = (
+                sum(len(text.split()) for text in each) for each in (both.elements(), *texts)
+            )
+            if same >= _LEAST_SHARED * max(sizes) or (parts and _does_stay(texts, counts)):
                 yield slot
