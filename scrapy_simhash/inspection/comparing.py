@@ -12,7 +12,9 @@ from msgspec import structs
 
 from scrapy_simhash._printable import printable_text
 from scrapy_simhash.judging.documents import Document, StoredDocument
+from scrapy_simhash.judging.hosts import Hosts
 from scrapy_simhash.judging.matching import compare_by_words, compare_plainly
+from scrapy_simhash.judging.rule import UNKNOWN
 from scrapy_simhash.pages.wording import unpack
 from scrapy_simhash.simhash import hamming_distance
 from scrapy_simhash.tables.designs import parse_design
@@ -21,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from scrapy_simhash.config import Config
-    from scrapy_simhash.judging.documents import Match
+    from scrapy_simhash.judging.rule import Site
     from scrapy_simhash.pages.wording import Wording
     from scrapy_simhash.stores.documents import Documents
     from scrapy_simhash.stores.store import Store
@@ -49,12 +51,16 @@ def compare_pages(
         theirs = structs.replace(theirs, scope=mine.scope)
     wording, other = _read_wording(first), _read_wording(second)
 
-    def compare(documents: Documents | None) -> Match:
-        if not (rule.by_words and wording and other) or mine.scope != theirs.scope:
-            return compare_plainly(mine, theirs, rule)
-        return compare_by_words(documents, mine, theirs, (wording, other), rule=rule.name)
+    def find_sites(documents: Documents) -> tuple[Site, Site]:
+        hosts = Hosts()
+        without = [each.document for each in (first, second) if isinstance(each, StoredDocument)]
+        return hosts.find(documents, mine.url, without), hosts.find(documents, theirs.url, without)
 
-    answer = store.read(compare) if store and stored else compare(None)
+    if not (rule.by_words and wording and other) or mine.scope != theirs.scope:
+        answer = compare_plainly(mine, theirs, rule)
+    else:
+        sites = store.read(find_sites) if store and stored else (UNKNOWN, UNKNOWN)
+        answer = compare_by_words(mine, theirs, (wording, other), sites, rule=rule.name)
     verdict = "Near-duplicates" if answer.duplicate else "Different pages"
     how = "" if stored else ", as if at one address name (a file has none)"
     compared: dict[str, Any] = {

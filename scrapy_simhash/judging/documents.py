@@ -341,9 +341,6 @@ class Candidate(NamedTuple):
 class Reading(Protocol):
     """The documents as one transaction sees them, as far as judging without writing needs them."""
 
-    def find_number(self, identity: bytes) -> int | None:
-        """Get the number of the document with an identity."""
-
     def find_own(self, page: Document) -> list[tuple[int, Record]]:
         """Find a page's own record, and what an import has of it; its own one comes first."""
 

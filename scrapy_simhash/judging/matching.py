@@ -571,10 +571,10 @@ def is_unchanged(
 
 
 def compare_by_words(
-    documents: Reading | None,
     page: Facts,
     kept: Facts,
     wordings: tuple[Wording, Wording],
+    sites: tuple[Site, Site] = (UNKNOWN, UNKNOWN),
     *,
     rule: str = "words",
     name: str = "",
@@ -582,23 +582,16 @@ def compare_by_words(
     """Compare two pages word by word, without noise.
 
     Args:
-        documents: tell of their sites; None for hosts that are not known.
         page: that would be dropped.
         kept: the other one.
         wordings: of both.
+        sites: of both; by default those of hosts that are not known.
         rule: by which.
         name: the part of a name that both have, if one was found by it.
     """
     mine, theirs = (
         Page.make(facts, wording) for facts, wording in zip((page, kept), wordings, strict=True)
     )
-    sites, hosts = (UNKNOWN, UNKNOWN), Hosts()
-    if documents is not None:
-        numbers = [documents.find_number(each.identity) or 0 for each in (page, kept)]
-        sites = (
-            hosts.find(documents, page.url, numbers),
-            hosts.find(documents, kept.url, numbers),
-        )
     said = RULES[rule](mine, theirs, *sites)
     distance = hamming_distance(page.fingerprint, kept.fingerprint)
     compared = _wrap(said, Candidate(distance, 0, 0, name), (page, kept))

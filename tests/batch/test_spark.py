@@ -197,7 +197,7 @@ def test_from_warc_to_clusters_by_commands(spark: Session, run: Run, tmp_path: P
                 for each, url in zip(names, (row.first_url, row.second_url), strict=True)
             )
             words = unpack(first.wording), unpack(second.wording)
-            answer = compare_by_words(None, first.facts, second.facts, words)
+            answer = compare_by_words(first.facts, second.facts, words)
             assert answer.duplicate
             assert (row.similarity, row.tests) == (answer.similarity, list(answer.tests))
 

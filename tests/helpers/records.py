@@ -73,7 +73,7 @@ def compare_pages(first: tuple[str, str], second: tuple[str, str]) -> Match:
     """Compare two pages, by address and HTML, of hosts that are not known."""
     mine, theirs = (read_document(*page) for page in (first, second))
     wordings = unpack(mine.wording), unpack(theirs.wording)
-    return compare_by_words(None, mine.facts, theirs.facts, wordings)
+    return compare_by_words(mine.facts, theirs.facts, wordings)
 
 
 def read_document(url: str, html: str | bytes) -> Document:

@@ -172,7 +172,7 @@ def _complete(
 def _answer_by_words(batch: pa.RecordBatch, rule: str) -> pa.RecordBatch:
     """Let words and names decide."""
     found = [
-        compare_by_words(None, first, second, (unpack(mine), unpack(theirs)), rule=rule, name=name)
+        compare_by_words(first, second, (unpack(mine), unpack(theirs)), rule=rule, name=name)
         for (first, mine), (second, theirs) in zip(
             *(_read(batch, side) for side in _SIDES), strict=True
         )
