@@ -63,7 +63,6 @@ if TYPE_CHECKING:
     from scrapy_simhash.judging.documents import Document, Entry, Match, Reading
     from scrapy_simhash.judging.slots import Slot
     from scrapy_simhash.pages.facts import PageFingerprint, Reader
-    from scrapy_simhash.pages.links import PageLinks
 
 logger = logging.getLogger(__name__)
 
@@ -131,18 +130,14 @@ class CrawlJudge:
         self._found = 0  # near-duplicates, also those that wait
         # Pages by who gets them, and those that repeat another one.
         self._judged, self._repeated = Counter["Reader"](), Counter["Reader"]()
-        self._young, self._links = Young(), LinkTable()
+        self._links = LinkTable()
         self._numbers: deque[int] = deque()
         # Methods of `Documents` with what they write; and the young page that it is, or 0.
         self._queue: deque[tuple[Callable[..., object], Sequence[object], int]] = deque()
-        self._settled: set[int] = set()  # young pages that the queue writes
         self._next_commit = 0.0
         self._failure = ""  # why the store cannot be written
-        # With the group of the young page that has them.
-        self._links_of_young: dict[int, tuple[PageLinks, str]] = {}
         # By the young page, or minus the document asked for once more, that they wait for.
         self._waiting: defaultdict[int, list[_Page]] = defaultdict(list)
-        self._slow: set[int] = set()  # young pages that somebody waited for in vain
         self._in_vain = Counter["Reader"]()
         self._waits_are_over = False
         if given.seed is not None and config.store != MEMORY:
@@ -156,6 +151,7 @@ class CrawlJudge:
             rule=config.rule,
             seed=given.seed,
         )
+        self._young = Young(self._store.seed, self._store.dissolved)
         header = self._store.read(lambda stored: stored.header)
         say(Opened(self._store.seed, header.readers, header.shares))
 
@@ -189,8 +185,8 @@ class CrawlJudge:
             self._commit()
         for number, pages in list(self._waiting.items()):
             if min(map(_end_of_wait, pages)) <= now:
-                if number > 0:
-                    self._slow.add(number)
+                if young := self._young.pages.get(number):
+                    young.is_slow = True
                     self._in_vain[pages[0].document.facts.reader] += 1
                 self._release(number)
         times = [min(map(_end_of_wait, pages)) for pages in self._waiting.values()]
@@ -330,7 +326,7 @@ class CrawlJudge:
                 entry.record.new_links = decision.new_links
         elif verdict.reason == UNCHANGED and self._given.config.unchanged == "drop":
             own = self._young.find("identity", page.document.facts.identity)
-            got = all(self._young.by_key[each].page in self._young.counting for each in own)
+            got = all(self._young.by_key[each].counts for each in own)
             decision.action = FOLLOW if got and page.asked.action in LOSING else ""
         self._refetches.judged += 1
         self._judged[page.asked.page.reader] += 1
@@ -468,7 +464,7 @@ class CrawlJudge:
     def _choose(self, page: _Page, decision: Decision, young: YoungPage | None) -> str:
         """Choose the action on a near-duplicate."""
         action = page.asked.action
-        unsettled = young is not None and young.page not in self._young.counting
+        unsettled = young is not None and not young.counts
         if decision.reason or (unsettled and action in LOSING):
             return PASS
         follows = action in LOSING and self._given.config.follow_new_links
@@ -485,7 +481,7 @@ class CrawlJudge:
         if not page.asked.page.leads_on:  # DEPTH_LIMIT cuts off what it links to
             return
         if is_young and not flags:  # its callback may fail before it follows them
-            self._links_of_young[page.asked.number] = links._replace(addresses=b""), group
+            self._young.pages[page.asked.number].links = links._replace(addresses=b""), group
         elif decision.action not in LOSING and not (flags and decision.action == "flag"):
             self._links.add(links, group)
         else:
@@ -510,8 +506,7 @@ class CrawlJudge:
         if decision.action in {"", PASS}:
             self._make_room()
             is_new &= entry.record.state == State.DONE
-            store = self._store
-            self._young.add(number, entry, store.seed, store.dissolved, is_new=is_new)
+            self._young.add(number, entry, is_new=is_new)
             return True
         young = self._young.by_key.get(match.document) if match is not None else None
         if match is not None and young is not None:
@@ -531,7 +526,7 @@ class CrawlJudge:
     def _make_room(self) -> None:
         """Forget the oldest young page if there are too many."""
         if len(self._young.pages) >= MOST_YOUNG:
-            oldest = next((each for each in self._young.pages if each not in self._settled), 0)
+            oldest = next((n for n, each in self._young.pages.items() if not each.is_settled), 0)
             if not oldest:
                 raise StoreUnavailableError(self._failure or "too much is to be written")
             self._forget(oldest)
@@ -548,27 +543,26 @@ class CrawlJudge:
     def _settle(self, number: int, outcome: Outcome) -> None:
         """Do what follows from what became of a young page; an unknown one is ignored."""
         page = self._young.pages.get(number)
-        if page is None or number in self._settled:
+        if page is None or page.is_settled:
             return
         if outcome == "failed":
             self._forget(number)
             return
         if outcome == "done":
-            self._settled.add(number)
+            page.is_settled = True
             self._enqueue(Documents.save, *page.entry, page=number)
         # It counts from now on, whatever becomes of the store.
-        self._young.counting.add(number)
-        if links := self._links_of_young.pop(number, None):
-            self._links.add(*links)
+        page.counts = True
+        if page.links is not None:
+            self._links.add(*page.links)
+            page.links = None
         self._release(number)
 
     def _forget(self, number: int) -> None:
         """Forget a young page, and judge again what waits for it."""
-        if number in self._settled:
-            return
-        if self._young.pop(number):
-            self._links_of_young.pop(number, None)
-            self._slow.discard(number)
+        page = self._young.pages.get(number)
+        if page is not None and not page.is_settled:
+            self._young.pop(number)
             self._release(number)
 
     # Waiting
@@ -581,12 +575,12 @@ class CrawlJudge:
         are kept where items take 8 s (docs/design.md).
         """
         asked = page.asked
-        if not asked.young or asked.action not in LOSING or young.page in self._young.counting:
+        if not asked.young or asked.action not in LOSING or young.counts:
             return False
         return (
             not self._waits_are_over
             and time.monotonic() < _end_of_wait(page)
-            and young.page not in self._slow
+            and not young.is_slow
             and self._in_vain[page.document.facts.reader] < _MOST_IN_VAIN
         )
 
@@ -630,11 +624,11 @@ class CrawlJudge:
         self._next_commit = now + max(seconds, (now - began) / _SHARE_OF_COMMITS)
         for _ in range(ended):
             *_, number = self._queue.popleft()
-            self._settled.discard(number)
-            page = self._young.pages.get(number)
-            # A first copy, which no table leads to, stays for its copies.
-            if page is not None and page.entry.record.state == State.DONE:
-                self._forget(number)
+            if page := self._young.pages.get(number):
+                page.is_settled = False
+                # A first copy, which no table leads to, stays for its copies.
+                if page.entry.record.state == State.DONE:
+                    self._forget(number)
 
     def _write(self, group: Sequence[tuple[Callable[..., object], Sequence[object], int]]) -> None:
         """Write a group in one transaction; if one breaks it, the others each in their own."""
