@@ -6,16 +6,14 @@ import re
 from dataclasses import replace
 from difflib import SequenceMatcher
 from itertools import zip_longest
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 from msgspec import structs
 
 from scrapy_simhash._printable import printable_text
-from scrapy_simhash.judging.documents import Document, StoredDocument
 from scrapy_simhash.judging.hosts import Hosts
 from scrapy_simhash.judging.matching import compare_by_words, compare_plainly
 from scrapy_simhash.judging.rule import UNKNOWN
-from scrapy_simhash.pages.wording import unpack
 from scrapy_simhash.simhash import hamming_distance
 from scrapy_simhash.tables.designs import parse_design
 
@@ -23,37 +21,34 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from scrapy_simhash.config import Config
+    from scrapy_simhash.judging.documents import StoredDocument
     from scrapy_simhash.judging.rule import Site
-    from scrapy_simhash.pages.wording import Wording
     from scrapy_simhash.stores.documents import Documents
     from scrapy_simhash.stores.store import Store
 
-_Page: TypeAlias = Document | StoredDocument
-
 
 def compare_pages(
-    config: Config, store: Store | None, first: _Page, second: _Page
+    config: Config, store: Store | None, first: StoredDocument, second: StoredDocument
 ) -> dict[str, Any]:
     """Describe how two pages compare, and how the current settings would judge them.
 
     Args:
         config: the settings.
         store: with these pages, or that they are compared with; None for two files.
-        first: a document of the store, or one that was made of a file.
+        first: a document of the store, or of a file, which has the number 0.
         second: another one.
     """
     tables = 4 if config.tables == "auto" else config.tables
     reach_bits = parse_design(store.design if store else tables).reach_bits
     rule = replace(config.chosen_rule, distance=min(config.distance, reach_bits))
     mine, theirs = first.facts, second.facts
-    stored = isinstance(first, StoredDocument) and isinstance(second, StoredDocument)
+    stored = first.document > 0 and second.document > 0
     if not stored:  # a file has no scope, and a store knows nothing of it
         theirs = structs.replace(theirs, scope=mine.scope)
-    wording, other = _read_wording(first), _read_wording(second)
+    wording, other = first.wording, second.wording
 
     def find_sites(documents: Documents) -> tuple[Site, Site]:
-        hosts = Hosts()
-        without = [each.document for each in (first, second) if isinstance(each, StoredDocument)]
+        hosts, without = Hosts(), (first.document, second.document)
         return hosts.find(documents, mine.url, without), hosts.find(documents, theirs.url, without)
 
     if not (rule.by_words and wording and other) or mine.scope != theirs.scope:
@@ -81,21 +76,14 @@ def compare_pages(
     return compared | {"side_by_side": compare_side_by_side(str(wording), str(other))}
 
 
-def _read_wording(page: _Page) -> Wording | None:
-    """Get what a reader sees of a page of the store or of a file; None where it is missing."""
-    if isinstance(page, StoredDocument):
-        return page.wording
-    return unpack(page.wording) if page.wording else None
-
-
-def describe_page(document: _Page) -> dict[str, Any]:
+def describe_page(document: StoredDocument) -> dict[str, Any]:
     """Describe a page: what it is called, and, if it is stored, who got it."""
     page: dict[str, Any] = {
         name: getattr(document.facts, name)
         for name in ("url", "title", "heading", "language", "words", "features")
     }
     page["fingerprint"] = f"{document.facts.fingerprint:016x}"
-    if isinstance(document, StoredDocument):  # and no file
+    if document.document:  # and no file
         page |= document.pick("document", "state", "crawls", "time")
         page["got_by"] = ".".join(filter(None, document.facts.reader))
     return page

@@ -9,7 +9,7 @@ from collections import defaultdict, deque
 from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from urllib.parse import parse_qsl, unquote, urlencode
+from urllib.parse import unquote
 
 from scrapy_simhash._printable import mask_passwords, plural
 from scrapy_simhash.crawl.running import add_option
@@ -19,13 +19,14 @@ from scrapy_simhash.inspection.comparing import compare_pages, describe_page
 from scrapy_simhash.inspection.log import find_log, read_log
 from scrapy_simhash.judge.alerts import Walls
 from scrapy_simhash.judge.log import FORGOTTEN, NOT_FOLLOWED
-from scrapy_simhash.judging.documents import Document, make_document
+from scrapy_simhash.judging.documents import Record, State, StoredDocument, make_document
 from scrapy_simhash.judging.matching import CHANGES
-from scrapy_simhash.pages.addresses import split_url
+from scrapy_simhash.pages.addresses import plain_form
 from scrapy_simhash.pages.facts import Fetched, Recipe
 from scrapy_simhash.pages.features import read_words, weigh_features
 from scrapy_simhash.pages.fingerprint import fingerprint_page
 from scrapy_simhash.pages.links import MOSTLY_NEW
+from scrapy_simhash.pages.wording import unpack
 from scrapy_simhash.simhash import simhash
 from scrapy_simhash.stores.opening import open_as_it_is
 from scrapy_simhash.tables.designs import parse_design
@@ -35,7 +36,6 @@ if TYPE_CHECKING:
 
     from scrapy_simhash.config import Config
     from scrapy_simhash.judge.log import Decision
-    from scrapy_simhash.judging.documents import StoredDocument
     from scrapy_simhash.stores.store import Store
 
 _LINES_SHOWN, _MOST_SUGGESTED = 5, 3
@@ -267,15 +267,17 @@ def _find_documents(store: Store, url: str) -> list[StoredDocument]:
     return documents
 
 
-def _read_file(config: Config, name: str, store: Store | None) -> Document:
-    """Make a document of an HTML file, by recipe and seed of a store, or the default ones."""
+def _read_file(config: Config, name: str, store: Store | None) -> StoredDocument:
+    """Read an HTML file like a document, by recipe and seed of a store, or the default ones."""
     recipe, seed = (store.recipe, store.seed) if store else (Recipe(), 0)
     ignored, body = config.find_ignored(""), Path(name).read_bytes()
     try:
         made = fingerprint_page(body, recipe=recipe, seed=seed, ignore=ignored)
     except NotJudgedError as error:
         raise InspectionError(f"{name} has no fingerprint: {error.reason} {error.detail}") from None
-    return make_document(made, config.chosen_rule, Fetched(name, identity=b"-"))
+    document = make_document(made, config.chosen_rule, Fetched(name, identity=b"-"))
+    record = Record(document.facts, State.DONE, (), 0.0)
+    return StoredDocument(0, record, unpack(document.wording) if document.wording else None)
 
 
 def _find_near(config: Config, what: str) -> Iterator[dict[str, Any]]:
@@ -324,11 +326,6 @@ def add_suggestions(problem: str, url: str, known: Iterable[str]) -> str:
 
 def _reduce(url: str) -> str:
     """Reduce a URL to what distinguishes pages, without what is often spelled otherwise."""
-    # Scheme, www., case, port, fragment, index.html, .html, percent-encoding, order of parameters.
-    parts = split_url(url if "//" in url else f"//{url}")
-    if not parts:
-        return url
-    host = (parts.hostname or "").removeprefix("www.")
-    path = unquote(parts.path).lower().removesuffix("index.html").rstrip("/")
-    query = urlencode(sorted(parse_qsl(parts.query, keep_blank_values=True)))
-    return host + _ENDING.sub("", path) + f"?{query}" * bool(query)
+    written = unquote(url if "//" in url else f"http://{url}").lower()
+    path, sign, query = plain_form(written).partition("?")
+    return _ENDING.sub("", path) + sign + query or url
