@@ -100,7 +100,6 @@ class Alerts:
         self._walls = Walls()
         self._pages = 0
         self._found: dict[Alert, dict[str, Examples]] = {alert: {} for alert in Alert}
-        self._repeated: dict[str, Examples] = {}  # those of each original
         self._changed: dict[str, str] = {}  # the first page with a new text, by that
         self._known: Counter[str] = Counter()  # pages that changed, by the first with their text
 
@@ -119,9 +118,9 @@ class Alerts:
         if decision.status != "near_duplicate" or decision.reason:
             return
         self._pages += 1
-        if not first:  # what known pages show now is told of these
-            _find(self._repeated, decision.match_url or "").add(decision.url, self._examples)
-        for alert, about in list_alerts(decision):
+        # What known pages show now is told of these.
+        repeated = [(Alert.UNLIKE, decision.match_url or "")] * (not first)
+        for alert, about in (*repeated, *list_alerts(decision)):
             _find(self._found[alert], about).add(decision.url, self._examples)
 
     def list_told(self) -> Iterator[tuple[Alert, str, Examples]]:
@@ -170,7 +169,7 @@ class Alerts:
             least = max(least, _SHARE_OF_SESSION * self._pages)
         if alert is Alert.UNLIKE:
             walls = self._walls.find()
-            found = {url: pages for url, pages in self._repeated.items() if url in walls}
+            found = {url: pages for url, pages in found.items() if url in walls}
         many = [each for each in found.items() if each[1].pages >= least]
         return sorted(many, key=lambda each: -each[1].pages)
 
