@@ -203,10 +203,8 @@ class WithYoung:
         near = young.find_near(facts.fingerprint, limits.bits)
         if limits.or_nothing and len(near) >= limits.most:
             near = {}
-        candidates = {
-            key: Candidate(bits, key, young.by_key[key].record.facts.fingerprint)
-            for key, bits in islice(near.items(), limits.most)
-        }
+        some = islice(near.items(), limits.most)
+        candidates = {key: Candidate(bits, key) for key, bits in some}
         if rule.by_words and facts.sketch:
             is_full = len(self.sample(host_of(facts.url))) == SAMPLE
             most = KEYS_OF_A_PAGE if is_full else KEYS_OF_STRANGERS

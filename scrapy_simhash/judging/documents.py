@@ -331,7 +331,6 @@ class Candidate(NamedTuple):
 
     distance: int
     number: int
-    fingerprint: int
     name: str = ""
     keys: int = 0
     young: bool = False

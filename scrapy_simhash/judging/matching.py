@@ -161,7 +161,7 @@ class _Compared(NamedTuple):
         distance = self.candidate.distance
         short, found = page.stub or kept.stub, self.candidate
         if self.similarity is None or distance <= FEW_BITS:
-            found = Candidate(-1, 0, 0)
+            found = Candidate(-1, 0)
         tests = [name_proposal(distance, stub=short, name=found.name, keys=found.keys), self.why]
         words: list[tuple[str, ...]] = [(), ()]
         other_number, parted_by = False, ""
@@ -594,13 +594,13 @@ def compare_by_words(
     )
     said = RULES[rule](mine, theirs, *sites)
     distance = hamming_distance(page.fingerprint, kept.fingerprint)
-    compared = _wrap(said, Candidate(distance, 0, 0, name), (page, kept))
+    compared = _wrap(said, Candidate(distance, 0, name), (page, kept))
     return compared._replace(sites=sites, pages=(mine, theirs)).describe()
 
 
 def compare_plainly(first: Facts, second: Facts, rule: Rule) -> Match:
     """Compare two documents without their words, by digest or distance, whichever comes first."""
-    return _compare_plainly(first, Candidate(-1, 0, 0), second, rule).describe()
+    return _compare_plainly(first, Candidate(-1, 0), second, rule).describe()
 
 
 def _compare_plainly(page: Facts, candidate: Candidate, kept: Facts, rule: Rule) -> _Compared:

@@ -57,7 +57,6 @@ if TYPE_CHECKING:
     from scrapy_simhash.judging.documents import Document, Rule
     from scrapy_simhash.pages.facts import Facts, Share
     from scrapy_simhash.stores.keyvalues import Header, KeyValues
-    from scrapy_simhash.tables.designs import Design
     from scrapy_simhash.tables.probing import Probe, Prober
 
 
@@ -87,10 +86,10 @@ def propose(
 ) -> None:
     """Add to the candidates near a page those with rare triples of it, or a name that few have."""
     for number, keys in alike.items():
-        found[number] = found.get(number, Candidate(-1, number, 0))._replace(keys=keys)
+        found[number] = found.get(number, Candidate(-1, number))._replace(keys=keys)
     for name, numbers in called:
         for number in numbers if len(numbers) <= MOST_CALLED else ():
-            candidate = found.get(number, Candidate(-1, number, 0))
+            candidate = found.get(number, Candidate(-1, number))
             found[number] = candidate._replace(name=candidate.name or name)
 
 
@@ -109,11 +108,6 @@ class Documents:
     def keys(self) -> KeyTable:
         """The table of keys."""
         return KeyTable(self.values, self.header.seed, self.dissolved)
-
-    @property
-    def design(self) -> Design:
-        """The design of the tables."""
-        return self.prober.design
 
     def get_all(self, numbers: Iterable[int], *, strict: bool = True) -> dict[int, Record]:
         """Get records in one round trip; leaves out missing and, unless strict, damaged ones."""
@@ -368,10 +362,8 @@ class Documents:
         bits_of, hashes = {near: bits for bits, near in probe.near}, {*map(hash_group, groups)}
         leads, crowded = self.read_leads(bits_of, limits.in_bucket)
         numbers = ((near, number) for near, group, number in leads if group in hashes)
-        found = {
-            number: Candidate(bits_of[near], number, near)
-            for near, number in islice(numbers, limits.most)
-        }
+        some = islice(numbers, limits.most)
+        found = {number: Candidate(bits_of[near], number) for near, number in some}
         # There may be more fingerprints than are used, those of other groups included.
         complete = max(len(found), len(bits_of)) < limits.most and probe.complete and not crowded
         return {} if limits.or_nothing and not complete else found, complete

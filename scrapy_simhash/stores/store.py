@@ -167,7 +167,7 @@ class Store(AbstractContextManager["Store"]):
     @property
     def design(self) -> str:
         """Name of the table design, which another process may change."""
-        return self.read(lambda stored: stored.design.name)
+        return self.read(lambda stored: stored.prober.design.name)
 
     def close(self) -> None:
         """Close the store; a second call does nothing."""
@@ -292,8 +292,8 @@ class Store(AbstractContextManager["Store"]):
                 "store": self.url,
                 "version": stored.header.version,
                 "recipe": structs.asdict(self.recipe),
-                "design": stored.design.name,
-                "complete_for_bits": stored.design.reach_bits,
+                "design": stored.prober.design.name,
+                "complete_for_bits": stored.prober.design.reach_bits,
                 "fingerprints": read_table(stored, 0).size,
                 "documents": states.total(),
                 **({"damaged": states["damaged"]} if states["damaged"] else {}),
@@ -346,7 +346,7 @@ class Store(AbstractContextManager["Store"]):
         """
 
         def work(stored: Documents) -> dict[str, int]:
-            design = stored.design if tables is None else parse_design(tables)
+            design = stored.prober.design if tables is None else parse_design(tables)
             choose_distance(self.distance, design, self.rule)
             return rebuild(stored, design)
 

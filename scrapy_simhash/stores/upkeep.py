@@ -105,7 +105,7 @@ class Check:
     def _compare_tables(self) -> Iterator[str]:
         """Compare each table with the fingerprints of the records."""
         wanted = list_own(self._records.values())
-        for number in range(len(self._stored.design.tables)):
+        for number in range(len(self._stored.prober.design.tables)):
             held = read_table(self._stored, number)
             for what, some in (
                 ("is missing in", wanted[Counts(held).count(wanted) == 0]),
@@ -215,10 +215,10 @@ def add_duplicates(stored: Documents, numbers: Iterable[int]) -> list[int]:
 
 def read_table(stored: Documents, number: int) -> NDArray[np.uint64]:
     """Read the distinct fingerprints of a table, sorted; leaves out damaged keys, see `Check`."""
-    lead, key_bytes = bytes((number,)), 1 + stored.design.key_bytes
+    lead, key_bytes = bytes((number,)), 1 + stored.prober.design.key_bytes
     widths = key_bytes, ROW_BYTES - key_bytes
     parts = [np.empty(0, np.uint64)]
     for some in cut(stored.values.scan(TABLES, lead), _ROWS_PER_SLICE):
         rows = b"".join(key + rest for key, rest in some if (len(key), len(rest)) == widths)
         parts.append(np.frombuffer(rows, ROW)["permuted"])
-    return sort_distinct(stored.design.tables[number].restore(np.concatenate(parts)))
+    return sort_distinct(stored.prober.design.tables[number].restore(np.concatenate(parts)))
