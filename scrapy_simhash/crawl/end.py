@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from scrapy_simhash.judge.messages import Closed, LeftLink
     from scrapy_simhash.pages.facts import Reader, Share
 
-_NOT_JUDGED = "simhash/not_judged/"
 # Of more pages than this share that were not judged, or did not come, a crawl warns.
 _MANY = 0.01
 _MOST_REASONS = 3
@@ -146,7 +145,8 @@ class End:
 
     def __init__(self, crawler: Crawler, config: Config) -> None:
         self._crawler, self._config = crawler, config
-        self._acted = Counter[str]()  # near-duplicates by their actions
+        # Near-duplicates by their actions, and pages that were not judged by reasons.
+        self._acted, self._passed = Counter[str](), Counter[str]()
         self._not_fetched, self._look_alikes = NotFetched(), LookAlikes()
         self._alerts = Alerts(examples=1)
         self._hosts: set[str] = set()  # of which a page came: the spider wants no other one
@@ -159,7 +159,8 @@ class End:
         count, status = self._crawler.stats.inc_value, decision.status
         self._not_fetched.add(decision)
         if status == "not_judged":
-            count(f"{_NOT_JUDGED}{decision.reason}")
+            count(f"simhash/not_judged/{decision.reason}")
+            self._passed[decision.reason] += decision.reason not in LEFT_OUT
             return
         count("simhash/pages")
         how = f"/{decision.reason}" if status == "revisit" else ""
@@ -279,12 +280,8 @@ class End:
 
     def _describe_not_judged(self, pages: int) -> str:
         """Say how many pages were not judged and why, if they are many or the store failed."""
-        reasons = {
-            name.removeprefix(_NOT_JUDGED): int(number)
-            for name, number in self._crawler.stats.get_stats().items()
-            if name.startswith(_NOT_JUDGED) and name.removeprefix(_NOT_JUDGED) not in LEFT_OUT
-        }
-        passed = sum(reasons.values())
+        reasons = +self._passed  # without those of which there are none
+        passed = reasons.total()
         no_store = not reasons.keys().isdisjoint(("store_unavailable", "no_store"))
         if not no_store and passed <= _MANY * (pages + passed):
             return ""

@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 
     from scrapy_simhash.config import Config
     from scrapy_simhash.judging.documents import StoredDocument
-    from scrapy_simhash.judging.rule import Site
-    from scrapy_simhash.stores.documents import Documents
     from scrapy_simhash.stores.store import Store
 
 
@@ -47,14 +45,13 @@ def compare_pages(
         theirs = structs.replace(theirs, scope=mine.scope)
     wording, other = first.wording, second.wording
 
-    def find_sites(documents: Documents) -> tuple[Site, Site]:
-        hosts, without = Hosts(), (first.document, second.document)
-        return hosts.find(documents, mine.url, without), hosts.find(documents, theirs.url, without)
-
     if not (rule.by_words and wording and other) or mine.scope != theirs.scope:
         answer = compare_plainly(mine, theirs, rule)
     else:
-        sites = store.read(find_sites) if store and stored else (UNKNOWN, UNKNOWN)
+        sites = UNKNOWN, UNKNOWN
+        if store and stored:
+            both = mine, theirs, (first.document, second.document)
+            sites = store.read(lambda documents: Hosts().find_both(documents, *both))
         answer = compare_by_words(mine, theirs, (wording, other), sites, rule=rule.name)
     verdict = "Near-duplicates" if answer.duplicate else "Different pages"
     how = "" if stored else ", as if at one address name (a file has none)"

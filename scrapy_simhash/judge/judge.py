@@ -41,7 +41,7 @@ from scrapy_simhash.judge.messages import (
 )
 from scrapy_simhash.judge.reading import PageReader
 from scrapy_simhash.judge.refetches import Refetches
-from scrapy_simhash.judge.young import MOST_YOUNG, WithYoung, Young
+from scrapy_simhash.judge.young import WithYoung, Young
 from scrapy_simhash.judging.documents import State, Verdict, make_document
 from scrapy_simhash.judging.hosts import Hosts
 from scrapy_simhash.judging.matching import UNCHANGED, UNDELIVERED, Doubt, Judge, Trusted
@@ -66,6 +66,8 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
+# The oldest is forgotten: a spider that keeps more callbacks at work than this is none we know of.
+MOST_YOUNG = 10_000
 # A commit takes 1 to 50 ms, in which nobody reads: a tenth of the time, until a group is full.
 _COMMIT_SECONDS, _SHARE_OF_COMMITS = 0.05, 0.1
 _MOST_PER_COMMIT = 64  # LMDB keeps the memory it took, some 60 kB each
@@ -99,7 +101,6 @@ class _Page(NamedTuple):
     decision: Decision
     made: PageFingerprint
     document: Document
-    group: str  # of the document
     since: float  # `time.monotonic`
 
 
@@ -269,7 +270,7 @@ class CrawlJudge:
         )
         document = make_document(made, self._rule, page, scope)
         asked = structs.replace(asked, body=b"")  # while it waits
-        return _Page(asked, decision, made, document, document.facts.group, time.monotonic())
+        return _Page(asked, decision, made, document, time.monotonic())
 
     def _judge(
         self, page: _Page, trusted: Trusted | None = None
@@ -320,7 +321,8 @@ class CrawlJudge:
         decision = page.decision.complete(verdict, page.document.facts, page.made)
         if match is not None:
             pages = filter(None, (decision.url, decision.requested_url, match.url))
-            decision.new_links = self._links.measure_new(page.made.targets, page.group, *pages)
+            group = page.document.facts.group
+            decision.new_links = self._links.measure_new(page.made.targets, group, *pages)
             decision.action = self._choose(page, decision, young)
             if entry is not None:
                 entry.record.new_links = decision.new_links
@@ -473,7 +475,7 @@ class CrawlJudge:
         return action
 
     def _note_links(self, page: _Page, decision: Decision, *, is_young: bool) -> None:
-        links, group = page.made.targets, page.group
+        links, group = page.made.targets, page.document.facts.group
         # Where nothing is dropped, all pages come, and the links count that would not be followed.
         flags = self._given.config.action == "flag"
         if not flags:

@@ -39,8 +39,6 @@ if TYPE_CHECKING:
     from scrapy_simhash.pages.links import PageLinks
     from scrapy_simhash.stores.documents import Documents
 
-# The oldest is forgotten: a spider that keeps more callbacks at work than this is none we know of.
-MOST_YOUNG = 10_000
 # A revisit has the number of its document, which the store's record has, too: as a candidate it
 # goes by its number in the crawl beyond this one, where no document is.
 _FIRST_KEY = 1 << 62

@@ -13,7 +13,7 @@ from scrapy_simhash.judging.words import Words
 from scrapy_simhash.pages.addresses import host_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Iterable
+    from collections.abc import Callable, Collection, Hashable, Iterable
 
     from scrapy_simhash.judging.documents import Reading
     from scrapy_simhash.judging.slots import Change
@@ -193,6 +193,15 @@ class Hosts:
             site = Site({n: self.clean(each) for n, each in self._read(documents, sample).items()})
             self._sites.put(host, (told, site))
         return site.without(without)
+
+    def find_both(
+        self, documents: Reading, page: Facts, kept: Facts, without: Collection[int]
+    ) -> tuple[Site, Site]:
+        """Find the sites of two pages, see `find`."""
+        mine = self.find(documents, page.url, without)
+        if host_of(page.url) == host_of(kept.url):
+            return mine, mine
+        return mine, self.find(documents, kept.url, without)
 
     def _read(self, documents: Reading, sample: dict[int, bytes]) -> dict[int, Page]:
         """Read the pages of a sample, or remember them: most were in the one before."""

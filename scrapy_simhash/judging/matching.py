@@ -51,7 +51,6 @@ from scrapy_simhash.judging.slots import Slots, clean_both, learn, may_be_doubte
 from scrapy_simhash.judging.words import compare_words, find_signs
 from scrapy_simhash.pages.addresses import (
     are_of_one_origin,
-    host_of,
     is_better_url,
     last_segment,
 )
@@ -322,7 +321,8 @@ class Judge:
         compared: list[_Compared] = []
         sites_of: dict[int, tuple[Site, Site]] = {}
         for candidate, other in found:
-            sites = self._find_sites(facts, other, (own, candidate.number))
+            without = own, candidate.number
+            sites = self.hosts.find_both(self.documents, facts, other, without)
             if why := find_names_apart(facts, other, *sites):
                 compared.append(_wrap(Ruling(one=False, why=why), candidate, (facts, other)))
             else:
@@ -373,12 +373,6 @@ class Judge:
             return show_standing(self.hosts.list_noise(page, kept), page, kept)
         found = self.trusted.changes if self.trusted.document == number else ()
         return show_standing(found, page, kept)
-
-    def _find_sites(self, page: Facts, kept: Facts, without: tuple[int, int]) -> tuple[Site, Site]:
-        mine = self.hosts.find(self.documents, page.url, without)
-        if host_of(page.url) == host_of(kept.url):
-            return mine, mine
-        return mine, self.hosts.find(self.documents, kept.url, without)
 
     def _find_doubt(self, page: Page, compared: list[_Compared]) -> None:
         """Find a candidate that the page would repeat, but for what was never tested.
