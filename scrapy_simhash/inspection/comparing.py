@@ -75,10 +75,7 @@ def compare_pages(
 
 def describe_page(document: StoredDocument) -> dict[str, Any]:
     """Describe a page: what it is called, and, if it is stored, who got it."""
-    page: dict[str, Any] = {
-        name: getattr(document.facts, name)
-        for name in ("url", "title", "heading", "language", "words", "features")
-    }
+    page = document.pick("url", "title", "heading", "language", "words", "features")
     page["fingerprint"] = f"{document.facts.fingerprint:016x}"
     if document.document:  # and no file
         page |= document.pick("document", "state", "crawls", "time")

@@ -8,7 +8,7 @@ what the store has is found, and counts in the sample of its host.
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -73,7 +73,7 @@ class YoungPage:
     entry: Entry
     record: Record
     member: bytes
-    leads: list[_Lead] = field(default_factory=list)
+    leads: list[_Lead]
     links: tuple[PageLinks, str] | None = None
     counts: bool = False
     is_settled: bool = False
@@ -118,8 +118,8 @@ class Young:
 
     def choose_keys(self, keys: Iterable[int], most: int) -> list[int]:
         """List the first keys that are not dissolved, neither here nor in the store."""
-        left = (each for each in keys if each not in self._dissolved)
-        return list(islice((each for each in left if each not in self._dissolved_there), most))
+        here, there = self._dissolved, self._dissolved_there
+        return list(islice((key for key in keys if key not in here and key not in there), most))
 
     def add(self, page: int, entry: Entry, *, is_new: bool) -> None:
         """Make a page findable.
@@ -134,27 +134,23 @@ class Young:
         record = structs.replace(entry.record, state=State.DONE)
         facts = record.facts
         member = make_member(key, record, self.seed) if is_new else b""
-        made = self.pages[page] = YoungPage(page, key, entry, record, member)
-        self.by_key[key], self._fingerprints[key] = made, facts.fingerprint
         leads: list[_Lead] = [("identity", facts.identity)]
         leads += [("name", each) for each in name_keys(facts, facts.group, self.seed)]
         if entry.record.state == State.DUPLICATE:  # a first copy
             leads.append(("original", entry.record.original))
-        for lead in leads:
-            self._lead(made, lead)
         for each in self.choose_keys(keys_of(record), KEYS_OF_A_PAGE):
             if len(self.find("key", each)) < MOST_UNDER_KEY:
-                self._lead(made, ("key", each))
+                leads.append(("key", each))
             else:
                 self._dissolve(each)
+        for lead in leads:
+            self._found[lead].append(key)
+        made = self.pages[page] = YoungPage(page, key, entry, record, member, leads)
+        self.by_key[key], self._fingerprints[key] = made, facts.fingerprint
         if member:
             # As in the store, a gap that one leaves is filled by later ones.
             members = sorted((*self.samples.get(host_of(facts.url), ()), member))
             self.samples[host_of(facts.url)] = draw_sample(members, describe_member, SAMPLE)
-
-    def _lead(self, page: YoungPage, lead: _Lead) -> None:
-        self._found[lead].append(page.key)
-        page.leads.append(lead)
 
     def _dissolve(self, key: int) -> None:
         """Dissolve a key; who loses it gets no other."""
