@@ -442,7 +442,7 @@ class Judge:
         changed = before.scope != page.scope or (
             (before.text_digest != page.text_digest or self.whole)
             and (
-                not is_unchanged(self.documents, self.hosts, document, number, own)
+                not self._is_unchanged(document, number, own)
                 if self.rule.by_words
                 else before.text_digest != page.text_digest
             )
@@ -457,6 +457,23 @@ class Judge:
         return verdict, Entry(
             number, structs.replace(own, facts=facts, crawls=crawls), document.wording
         )
+
+    def _is_unchanged(self, document: Document, number: int, own: Record) -> bool:
+        """Return whether a page shows what its record has, but for what changes by itself.
+
+        What earlier crawls saw counts here: nothing is judged for another page.
+        """
+        url = document.facts.url
+        before = self.documents.get_wordings([number]).get(number)
+        slots = Slots(self.hosts.recall(self.documents, url).list_measured(url))
+        if before is None or not (slots or own.facts.text_digest == document.facts.text_digest):
+            return False
+        now = slots.clean(Page.make(document.facts, unpack(document.wording)))
+        then = slots.clean(Page.make(own.facts, before))
+        names = now.title == then.title and now.heading == then.heading
+        texts = now.words.tokens == then.words.tokens and not find_signs(now.words, then.words)
+        one, other = now.words.wording, then.words.wording
+        return names and texts and (one.rest, one.beside) == (other.rest, other.beside)
 
     def _list_crawls(self) -> tuple[str, ...]:
         return (self.crawl,) if self.crawl else ()
@@ -539,31 +556,6 @@ def _wrap(said: Ruling, candidate: Candidate, facts: tuple[Facts, Facts]) -> _Co
     return _Compared(candidate, facts, said.one, why, round(share, 4), sides=said.sides)
 
 
-def is_unchanged(
-    documents: Reading, hosts: Hosts, document: Document, number: int, own: Record
-) -> bool:
-    """Return whether a page shows what its record has, but for what changes by itself.
-
-    What earlier crawls saw counts here: nothing is judged for another page.
-    """
-    url = document.facts.url
-    before = documents.get_wordings([number]).get(number)
-    slots = Slots(hosts.recall(documents, url).list_measured(url))
-    if before is None or not (slots or own.facts.text_digest == document.facts.text_digest):
-        return False
-    now, then = (
-        slots.clean(Page.make(facts, wording))
-        for facts, wording in (
-            (document.facts, unpack(document.wording)),
-            (own.facts, before),
-        )
-    )
-    names = now.title == then.title and now.heading == then.heading
-    texts = now.words.tokens == then.words.tokens and not find_signs(now.words, then.words)
-    one, other = now.words.wording, then.words.wording
-    return names and texts and (one.rest, one.beside) == (other.rest, other.beside)
-
-
 def compare_by_words(
     page: Facts,
     kept: Facts,
@@ -583,9 +575,7 @@ def compare_by_words(
         rule: by which.
         name: the part of a name that both have, if one was found by it.
     """
-    mine, theirs = (
-        Page.make(facts, wording) for facts, wording in zip((page, kept), wordings, strict=True)
-    )
+    mine, theirs = map(Page.make, (page, kept), wordings)
     said = RULES[rule](mine, theirs, *sites)
     distance = hamming_distance(page.fingerprint, kept.fingerprint)
     compared = _wrap(said, Candidate(distance, 0, name), (page, kept))
