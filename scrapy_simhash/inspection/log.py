@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -112,16 +113,16 @@ def read_log(
         sys.stderr.write(f"{len(found):,} damaged {lines} skipped in {printable(path)}\n")
 
 
-_decode = msgspec.json.Decoder(Decision).decode
+# An address may have half of a pair of surrogates, which the first one refuses.
+_DECODERS = (
+    msgspec.json.Decoder(Decision).decode,
+    lambda line: msgspec.convert(json.loads(line), Decision),
+)
 
 
 def _parse(line: bytes) -> Decision | None:
     """Read a decision, or return None if a line is none or has impossible values."""
-    try:
-        return _decode(line)
-    except (ValueError, RecursionError):  # the errors of msgspec are ValueErrors, too
-        pass
-    try:  # an address may have half of a pair of surrogates, which msgspec refuses
-        return msgspec.convert(json.loads(line), Decision)
-    except (ValueError, RecursionError):
-        return None
+    for decode in _DECODERS:
+        with suppress(ValueError, RecursionError):  # the errors of msgspec are ValueErrors, too
+            return decode(line)
+    return None

@@ -284,37 +284,33 @@ class LookAlikes:
 
     def __init__(self) -> None:
         self._pages = 0
-        self._kinds: Counter[str] = Counter()
-        self._first: dict[str, dict[str, str]] = {}  # of each kind
+        self._kinds: dict[str, dict[str, Any]] = {}  # each with its number of pages, and the first
 
     def add(self, decision: Decision) -> None:
         """Count a page that is one."""
         self._pages += 1
         words = _NUMBER.sub("0", decision.parted_by).split()
         kind = " ".join(words[:_WORDS_OF_KIND])
-        if kind in self._first or len(self._first) < _MOST_KINDS:
-            first = {"words": decision.parted_by, "url": decision.url}
+        if kind in self._kinds or len(self._kinds) < _MOST_KINDS:
+            first = {"pages": 0, "words": decision.parted_by, "url": decision.url}
             stays = next((each for each in decision.nearest_tests if each.startswith(STAYS)), "")
             first |= {"like": decision.nearest_url or "", "why": stays}
-            self._first.setdefault(kind, first)
-            self._kinds[kind] += 1
+            self._kinds.setdefault(kind, first)["pages"] += 1
 
     def describe(self) -> str:
         """Describe how many there are, and what parts most; "" if there are none."""
         if not self._pages:
             return ""
-        ranked = self._kinds.most_common(_MOST_NAMED)
-        first = self._first[ranked[0][0]]
-        named = [f"{quote(self._first[kind]['words'])} ({pages:,})" for kind, pages in ranked]
-        parts = ", ".join(named) if self._pages > 1 else quote(first["words"])
+        ranked = self.list_kinds()[:_MOST_NAMED]
+        named = [f"{quote(each['words'])} ({each['pages']:,})" for each in ranked]
+        parts = ", ".join(named) if self._pages > 1 else quote(ranked[0]["words"])
         others = " and others" * (len(self._kinds) > len(ranked))
         return (
             f"{plural(self._pages, 'page')} that look{'s' * (self._pages == 1)} like another one "
-            f"but for {parts}{others}: scrapy simhash explain {quote(first['url'])} (like "
-            f"{quote(first['like'])}); SIMHASH_IGNORE leaves out what changes at every fetch"
+            f"but for {parts}{others}: scrapy simhash explain {quote(ranked[0]['url'])} (like "
+            f"{quote(ranked[0]['like'])}); SIMHASH_IGNORE leaves out what changes at every fetch"
         )
 
     def list_kinds(self) -> list[dict[str, Any]]:
         """List what parts most, ready for JSON."""
-        ranked = self._kinds.most_common(_MOST_KINDS_LISTED)
-        return [{"pages": pages, **self._first[kind]} for kind, pages in ranked]
+        return sorted(self._kinds.values(), key=lambda kind: -kind["pages"])[:_MOST_KINDS_LISTED]

@@ -175,6 +175,8 @@ def read_only(config: Config, recipe: Recipe, seed: int = 0) -> Judges:
 class _Judge:
     """What a judge in this process and one in another have in common."""
 
+    tell: Callable[[ToJudge], None]
+
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
         self._jobs: dict[int, Job] = {}  # without an answer
@@ -184,10 +186,6 @@ class _Judge:
         self._closed: asyncio.Future[Closed] = self._loop.create_future()
         # Of the documents that were asked for, which may be asked for again, without a job.
         self._refetchers: OrderedDict[int, Refetcher | None] = OrderedDict()
-
-    def tell(self, message: ToJudge) -> None:
-        """Tell something."""
-        raise NotImplementedError
 
     def _hear(self, message: FromJudge) -> None:
         """Do what follows from what a judge says."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from scrapy_simhash.judging.noise import folder_of
 from scrapy_simhash.pages.addresses import host_of
@@ -35,6 +35,8 @@ _FIRST_PAGES = 4
 _SHARE_OF_FAR = 0.5
 # Of hosts, folders and documents.
 _MOST_REMEMBERED = 100_000
+# Host and folder of a doubt, and whether it is a far one.
+_Place: TypeAlias = tuple[str, str, bool]
 
 
 class Asked(NamedTuple):
@@ -44,7 +46,7 @@ class Asked(NamedTuple):
         doubt: about it.
         place: whose noise is checked; "" in a doubt.
         times: how often it was asked for.
-        folder: host and folder of a doubt, and whether it is a far one.
+        folder: of a doubt.
         second: what it answered first, if it is asked for again.
         changed: what was not the same in one of its answers.
     """
@@ -52,7 +54,7 @@ class Asked(NamedTuple):
     doubt: Doubt
     place: str = ""
     times: int = 1
-    folder: tuple[str, str, bool] = ("", "", False)
+    folder: _Place = ("", "", False)
     second: Page | None = None
     changed: tuple[Change, ...] = ()
 
@@ -71,16 +73,14 @@ class Refetches:
         self._done: set[int] = set()
         # Of a host; without those of which drops came, which pay for themselves.
         self._doubts, self._paid = Counter[tuple[str, bool]](), Counter[str]()
-        self._attempts = Counter[tuple[str, str, bool]]()
+        self._attempts = Counter[_Place]()
         self._checks = Counter[str]()
         self._rests = Counter[str]()
         self._checked: set[tuple[str, int]] = set()  # places, and the documents asked for them
         # Slots of a place that changed on what was checked, and whether that was a dropped page.
         self._confirmed: set[tuple[str, Slot, bool]] = set()
-        self._in_vain = Counter[tuple[str, str, bool]]()
-        self._passed = Counter[
-            tuple[str, str, bool]
-        ]()  # pages in doubt passed over since the last one
+        self._in_vain = Counter[_Place]()
+        self._passed = Counter[_Place]()  # pages in doubt passed over since the last one
 
     def find_bar(self, doubt: Doubt) -> str:
         """Find why a document may not be in doubt, for people, or return ""."""
@@ -111,7 +111,7 @@ class Refetches:
         self._passed[place] += in_vain
         return in_vain
 
-    def _is_due(self, place: tuple[str, str, bool]) -> bool:
+    def _is_due(self, place: _Place) -> bool:
         in_vain = self._in_vain[place]
         return in_vain < _MOST_IN_VAIN or self._passed[place] >= 2**in_vain
 
@@ -213,6 +213,6 @@ class Refetches:
         }
 
 
-def _place(doubt: Doubt) -> tuple[str, str, bool]:
+def _place(doubt: Doubt) -> _Place:
     url = doubt.page.facts.url
     return host_of(url), folder_of(url), doubt.far

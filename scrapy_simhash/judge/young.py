@@ -46,9 +46,8 @@ _FIRST_KEY = 1 << 62
 # hosts, they are forgotten, and some copies are kept twice.
 _MOST_DISSOLVED = 200_000
 
-_Lead: TypeAlias = tuple[
-    str, bytes | int
-]  # a kind, and an identity, rare triple, name or number of an earlier crawl's document
+# A kind, and an identity, rare triple, name or number of an earlier crawl's document.
+_Lead: TypeAlias = tuple[str, bytes | int]
 
 
 @dataclass(eq=False, slots=True)

@@ -13,7 +13,7 @@ from scrapy_simhash.judging.words import Words
 from scrapy_simhash.pages.addresses import host_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Hashable, Iterable
+    from collections.abc import Callable, Collection, Hashable, Iterable, Sequence
 
     from scrapy_simhash.judging.documents import Reading
     from scrapy_simhash.judging.slots import Change
@@ -38,7 +38,7 @@ _MOST_CLAIMS = 2
 
 
 def draw_sample(
-    pages: Iterable[AnyPage],
+    pages: Sequence[AnyPage],
     describe: Callable[[AnyPage], tuple[int, Hashable]],
     most: int = SAMPLE,
 ) -> list[AnyPage]:
@@ -54,16 +54,15 @@ def draw_sample(
         the order given. A page that is not drawn is not drawn from more pages, either, so a sample
         and one more page make the next sample.
     """
-    described = [(*describe(page), place, page) for place, page in enumerate(pages)]
-    least = min((suspicion for suspicion, *_ in described), default=0)
+    described = list(map(describe, pages))
+    least = min((suspicion for suspicion, _ in described), default=0)
     of_form = Counter["Hashable"]()
     ranked = []
-    for suspicion, form, place, page in described:
+    for place, (suspicion, form) in enumerate(described):
         if suspicion == least:
-            ranked.append((of_form[form] // _OF_FORM, place, page))
+            ranked.append((of_form[form] // _OF_FORM, place))
             of_form[form] += 1
-    ranked.sort(key=lambda each: each[:2])
-    return [page for *_, page in sorted(ranked[:most], key=lambda each: each[1])]
+    return [pages[place] for place in sorted(place for _, place in sorted(ranked)[:most])]
 
 
 class _Memory(OrderedDict[_Key, _Made]):

@@ -165,7 +165,11 @@ class _Compared(NamedTuple):
         words: list[tuple[str, ...]] = [(), ()]
         other_number, parted_by = False, ""
         if self.pages is not None:
-            sides = self.sides or _look_at(*self.pages)
+            mine, theirs = (each.words for each in self.pages)
+            sides = self.sides or (
+                compare_words(mine, theirs, None),
+                compare_words(theirs, mine, None),
+            )
             if template := int((sides[0].alone & ~sides[0].own).sum()):
                 tests.append(f"{LEFT_OUT}{template} words of the site's template")
             noise = dict.fromkeys(map(str, self.noise))
@@ -194,14 +198,6 @@ class _Compared(NamedTuple):
             site_known=self.sites is not None and self.sites[0].known,
             **known,
         )
-
-
-def _look_at(mine: Page, theirs: Page) -> tuple[Side, Side]:
-    """Compare the words of two pages that were compared as a whole."""
-    return (
-        compare_words(mine.words, theirs.words, None),
-        compare_words(theirs.words, mine.words, None),
-    )
 
 
 def _find_numbers(url: str) -> list[str]:
@@ -239,10 +235,6 @@ def _find_parting(
     return show_words(words)
 
 
-def _never(*_: object) -> bool:
-    return False
-
-
 @dataclass
 class Judge:
     """Judges documents inside one transaction one after the other, each against all before it.
@@ -268,7 +260,7 @@ class Judge:
     incremental: bool = True
     hosts: Hosts = field(default_factory=Hosts)
     find_bar: Callable[[Doubt], str] | None = None
-    is_in_vain: Callable[[Doubt], bool] = _never
+    is_in_vain: Callable[[Doubt], bool] = lambda _: False
     whole: bool = False
     trusted: Trusted | None = None
     doubt: Doubt | None = None
