@@ -318,7 +318,9 @@ def write_report(
         OSError: a file cannot be read or written; an existing file is unchanged.
         StoreError: the store is damaged.
     """
-    overwrite = overwrite or _is_ours(output)
+    if output.is_file():
+        with output.open("rb") as there:
+            overwrite |= _OURS in there.read(_FIRST_BYTES)
     with open_whole(output, overwrite=overwrite) as file, ExitStack() as opened:
         missing, store = [], None
         try:
@@ -356,14 +358,6 @@ def write_report(
         "missing": missing,
         **figures,
     }
-
-
-def _is_ours(path: Path) -> bool:
-    """Whether a file is a page that this package wrote."""
-    if not path.is_file():
-        return False
-    with path.open("rb") as file:
-        return _OURS in file.read(_FIRST_BYTES)
 
 
 # Excludes javascript:, data:, and URLs that were cut or had to be escaped.

@@ -206,7 +206,11 @@ class CrawlLog:
             file = Path(path)
             file.parent.mkdir(parents=True, exist_ok=True)
             # A line cut by a crash or a full disk is ended, so that it spoils no later one.
-            self._ending = b"\n" if _ends_within_a_line(file) else b""
+            self._ending = b""
+            if file.is_file() and file.stat().st_size:
+                with file.open("rb") as there:
+                    there.seek(-1, os.SEEK_END)
+                    self._ending = b"\n" * (there.read(1) != b"\n")
             self._file = os.open(file, os.O_WRONLY | os.O_APPEND | os.O_CREAT, _FILE_MODE)
         except OSError as error:
             raise StoreUnusableError(
@@ -255,11 +259,3 @@ def make_line(decision: Decision | dict[str, Any]) -> bytes:
             return line
     plain = msgspec.to_builtins(decision)
     return mask_passwords(json.dumps(plain, ensure_ascii=True, separators=(",", ":"))).encode()
-
-
-def _ends_within_a_line(path: Path) -> bool:
-    if not path.is_file() or not path.stat().st_size:
-        return False
-    with path.open("rb") as file:
-        file.seek(-1, os.SEEK_END)
-        return file.read(1) != b"\n"

@@ -433,12 +433,8 @@ def read_rows(
     kind: type[AnyRow], rows: Iterable[tuple[bytes, bytes | None]], *, strict: bool = False
 ) -> Iterator[tuple[bytes, AnyRow]]:
     """Read rows, with their keys; leaves out those that are missing or, unless strict, damaged."""
+    skipped = () if strict else (DamagedError,)  # `check` lists it
     for key, packed in rows:
         if packed is not None:
-            try:
-                row = unpack_row(kind, key, packed)
-            except DamagedError:  # `check` lists it
-                if strict:
-                    raise
-            else:
-                yield key, row
+            with suppress(*skipped):
+                yield key, unpack_row(kind, key, packed)
