@@ -7,13 +7,13 @@ from collections import Counter
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from functools import lru_cache, partial
+from importlib.metadata import PackageNotFoundError, version
 from itertools import count
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 from msgspec import structs
 
-from scrapy_simhash import __version__
 from scrapy_simhash.errors import (
     DamagedError,
     StoreMismatchError,
@@ -105,7 +105,7 @@ class Store(AbstractContextManager["Store"]):
                 # A secret: whoever does not know it cannot craft a page with another's fingerprint.
                 drawn = secrets.randbits(64) if seed is None else seed
                 given = recipe or Recipe(), design.name, drawn, rule or "words"
-                made = Header(FORMAT, __version__, *given)
+                made = Header(FORMAT, _find_version(), *given)
                 values.put(HEADER, HEADER_KEY, pack_row(HEADER_KEY, made))
 
         try:
@@ -391,6 +391,13 @@ class Store(AbstractContextManager["Store"]):
 def _add_texts(stored: Documents, records: Mapping[int, Record]) -> list[StoredDocument]:
     texts = stored.get_wordings(records)
     return [StoredDocument(number, each, texts.get(number)) for number, each in records.items()]
+
+
+def _find_version() -> str:
+    try:
+        return version("scrapy-simhash")
+    except PackageNotFoundError:
+        return "of an unknown version"
 
 
 def unpack_header(packed: bytes) -> Header:
