@@ -332,7 +332,8 @@ class Judge:
             has_noise = mine.words is not page.words or theirs.words is not kept.words
             has_noise |= mine.title != page.title
             if said.one and has_noise and not judge(page, kept, *sites).one:
-                noise = self._list_noise(page, kept, number)
+                seen = self.trusted.changes if self.trusted else self.hosts.list_noise(page, kept)
+                noise = show_standing(seen, page, kept)
                 answer = answer._replace(rests=Doubt(number, kept), noise=noise)
             compared.append(answer)
             if said.one and self._stand(candidate) == "got":
@@ -358,13 +359,6 @@ class Judge:
             return self.hosts.clean_both(page, kept)
         slots = Slots(self.trusted.changes if self.trusted.document == number else ())
         return clean_both((page, kept), (slots, slots))
-
-    def _list_noise(self, page: Page, kept: Page, number: int) -> Iterable[Noisy]:
-        """List what of two pages changes by itself."""
-        if self.trusted is None:
-            return show_standing(self.hosts.list_noise(page, kept), page, kept)
-        found = self.trusted.changes if self.trusted.document == number else ()
-        return show_standing(found, page, kept)
 
     def _find_doubt(self, page: Page, compared: list[_Compared]) -> None:
         """Find a candidate that the page would repeat, but for what was never tested.
