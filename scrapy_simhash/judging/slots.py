@@ -70,6 +70,8 @@ _MOST_NOISE = 0.5
 _DIGIT, _ANYTHING = re.compile(r"\d"), re.compile("")
 # A longer number beside a counter may be a record's: "Call 4821, 3 are waiting".
 _OF_CLOCK = re.compile(r"(?:\d\d?|(?:19|20)\d\d)$")
+# Of the visitor's own address, as walls show it: "203.0.113.7".
+_OF_ADDRESS, _NUMBERS_OF_ADDRESS = re.compile(r"\d{1,3}$"), 3
 _LEADING = re.compile(r"\s*[(\[]\d+[)\]]\s*")
 
 
@@ -149,8 +151,8 @@ def _list_runs(mine: Sequence[str], theirs: Sequence[str]) -> list[tuple[int, in
     for kind, start, end, first, last in _align(mine, theirs):
         if kind == "equal":
             continue
-        before = _count_same(mine[:start][::-1], theirs[:first][::-1], _OF_CLOCK)
-        behind = _count_same(mine[end:], theirs[last:], _OF_CLOCK)
+        before = _count_beside(mine[:start][::-1], theirs[:first][::-1])
+        behind = _count_beside(mine[end:], theirs[last:])
         begins = start - before, first - before
         if runs and begins[0] - runs[-1][1] < _AROUND:
             begins = runs.pop()[::2]
@@ -165,6 +167,12 @@ def _align(mine: Sequence[str], theirs: Sequence[str]) -> Iterable[tuple[str, in
     begin = _count_same(mine, theirs)
     end = _count_same(mine[begin:][::-1], theirs[begin:][::-1])
     return [("replace", begin, len(mine) - end, begin, len(theirs) - end)]
+
+
+def _count_beside(mine: Sequence[str], theirs: Sequence[str]) -> int:
+    """Count the numbers that two texts begin with, both the same, and that are of what changes."""
+    found = _count_same(mine, theirs, _OF_ADDRESS)
+    return found if found >= _NUMBERS_OF_ADDRESS else _count_same(mine, theirs, _OF_CLOCK)
 
 
 def _count_same(

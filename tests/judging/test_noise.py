@@ -112,6 +112,10 @@ def test_a_long_number_beside_a_counter_stays() -> None:
     slots = Slots(learn(first, second))
     page = slots.clean(make(*TEXT, "call 7733, 8 people are waiting"))
     assert page.words.tokens[-5:] == ["call", "7733", "people", "are", "waiting"]
+    # A visitor's own address, on a wall, changes as a whole.
+    answers = [make(*TEXT, f"your address is 203.0.113.{n}") for n in (34, 215)]
+    (change,) = learn(*answers)
+    assert change.slot == Slot("words", ("address", "is"), ("$", "$"))
 
 
 def test_cards_that_stay_on_a_checked_page_are_its_own() -> None:
