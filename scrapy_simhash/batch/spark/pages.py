@@ -166,7 +166,8 @@ async def _make_row(
     # As bigint; see `pairs`.
     values["fingerprints"] = [bits - (bits >> 63 << 64) for bits in fingerprints]
     values["host"] = host_of(url)
-    values["called"] = list(name_keys(document.facts, document.facts.group, seed))
+    names = name_keys(document.facts, document.facts.group, seed)
+    values["called"] = [key.to_bytes(8, "big") for key in names]
     return {**values, **row}
 
 
