@@ -397,7 +397,6 @@ async def test_a_callback_that_awaits_its_copy_gets_it(
     site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, how: str
 ) -> None:
     monkeypatch.setattr(judging, "WAIT_SECONDS", 0.5)
-    settings: dict[str, Any] = {"HOW": how, "CONCURRENT_REQUESTS": 4, "SIMHASH_PROCESSES": 0}
-    settings["CLOSESPIDER_TIMEOUT"] = 1.5
-    done = await crawl(tmp_path, site.urls(*TWINS), AwaitingSpider, **settings)
+    settings: dict[str, Any] = {"HOW": how, "SIMHASH_PROCESSES": 0, "CLOSESPIDER_TIMEOUT": 1.5}
+    done = await crawl_twins(site, tmp_path, spider=AwaitingSpider, **settings)
     assert sorted(done.paths) == ["/one", "/twin"]
