@@ -11,7 +11,7 @@ from scrapy.http import Request, Response
 from scrapy.utils.asyncio import is_asyncio_available
 
 from scrapy_simhash.config import read_config
-from scrapy_simhash.crawl.policy import META_KEY, mark_found
+from scrapy_simhash.crawl.policy import META_KEY, carries_item, mark_found
 from scrapy_simhash.crawl.running import tell_half
 from scrapy_simhash.downloadermiddlewares import SimhashDownloaderMiddleware
 from scrapy_simhash.exceptions import NearDuplicate
@@ -106,8 +106,8 @@ class SimhashSpiderMiddleware:
                 if judging is not None:
                     judging.end.follows = True
                     judging.delivery.requested(entry)  # its signal comes after the callback's end
-                    if page is not None:
-                        judging.delivery.hands_on(page, entry)
+                    if page is not None and carries_item(entry):
+                        judging.delivery.failed(page, "handed_on")
             elif action == FOLLOW:
                 continue
             elif entry is not None and page is not None:

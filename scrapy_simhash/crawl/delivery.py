@@ -5,8 +5,8 @@
     expected  judged, on its way to the spider; failed if it has not arrived when the spider is idle
     arrived   its callback is called
     ended     the callback's output was consumed: settled once its last item is scraped or dropped
-    failed    callback, middleware or pipeline raised an exception, the page is asked for again, or
-              was in vain, or its item is handed on in a request: nobody knows whether it comes
+    failed    callback, middleware or pipeline raised an exception; the page is asked for again, or
+              was and brings nothing; its item is handed on: nobody knows whether that comes
     unwanted  pipelines dropped all its items (`DropItem`)
 
 Only what is done becomes an original; a failed page is forgotten. So is an unwanted one, because
@@ -26,7 +26,6 @@ from weakref import WeakSet
 from scrapy import signals
 
 from scrapy_simhash._printable import quote
-from scrapy_simhash.crawl.policy import carries_item
 from scrapy_simhash.crawl.running import find_scheduler
 from scrapy_simhash.judge.messages import Settled
 
@@ -142,11 +141,6 @@ class Delivery:
                 self.failed(page, "asked_again")
         if len(self._again) > _MOST_AGAIN:
             del self._again[next(iter(self._again))]
-
-    def hands_on(self, page: JudgedPage, request: Request) -> None:
-        """Look at a request of a page's callback: whether it carries an item."""
-        if carries_item(request):
-            self.failed(page, "handed_on")
 
     def ended(self, page: JudgedPage) -> None:
         """Settle a page once its last item is."""

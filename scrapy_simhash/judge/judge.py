@@ -82,8 +82,9 @@ _MOST_IN_VAIN = 3
 # A page in doubt is asked for so often, if what changed may be a price, or slow: one of four values
 # that are drawn anew stays in a fourth of all second looks.
 _MOST_ASKED_IN_DOUBT = 3
-# Pages that no document is made of have numbers from here on, where they are asked for again.
-_PAGES_FROM = 1 << 62
+# Pages of which no document is made are numbered from here on where they are asked for again:
+# beyond those of documents, and below those of young revisits.
+_PAGES_FROM = 1 << 61
 # A clock that shows seconds stays the same within one: so long after it came a page in doubt is
 # asked for once more, and so much later again. A check asks at once, since pages are dropped
 # meanwhile on what it may refute.
@@ -368,7 +369,8 @@ class CrawlJudge:
     ) -> tuple[Verdict, Entry | None] | None:
         """Judge a page whose drop rests on noise by what was seen on honest pages alone.
 
-        Where other pages taught that noise, the original may be asked for once more.
+        Where other pages taught that noise, the original may be asked for once more; the page
+        itself, where its original always changes.
 
         Returns:
             What was judged, if the page may be dropped, or what is judged without the noise; None
@@ -434,7 +436,7 @@ class CrawlJudge:
         with suppress(StoreError):  # what earlier crawls saw is lacking then
             self._store.read(lambda stored: self._hosts.recall(stored, url))
         if asked.place:
-            is_page = document >= _PAGES_FROM
+            is_page = bool(asked.doubt.sought)
             answers = (answer,) if asked.second is None else (asked.second, answer)
             sought = asked.doubt.sought if is_page else noise.list_counting(url, seconds)
             found, changed = noise.check(sought, first, *answers, parts=is_page)

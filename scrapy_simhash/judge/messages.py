@@ -133,10 +133,10 @@ class Waits(_Message, frozen=True):
 
 
 class Refetch(_Message, frozen=True):
-    """A kept page is to be asked for once more, to see what changes there by itself."""
+    """A page is to be asked for once more, to see what changes there by itself."""
 
     number: int  # of the page that is judged, whose request is the model
-    document: int  # number of the kept page's document
+    document: int  # number of its document, or of a page that has none
     url: str  # its address
     pause_seconds: float = 0.0  # to be waited before
 

@@ -118,11 +118,10 @@ class Noise:
 
     def may_move(self, changes: Iterable[Change]) -> bool:
         """Whether one of these is not known to change more than once."""
-        moving = self.list_moving()
+        moving = self._list_moving()
         return any(each.slot not in moving for each in changes)
 
-    def list_moving(self) -> set[Slot]:
-        """List what changed twice in a row."""
+    def _list_moving(self) -> set[Slot]:
         return {slot for (_, slot), seen in self._seen.items() if seen.moves}
 
     def list_fast(self) -> set[Slot]:
@@ -138,8 +137,8 @@ class Noise:
 
     def list_own(self, url: str) -> tuple[Change, ...]:
         """List what was seen to change at an address itself."""
-        own = self._own.get(url, ())
-        return tuple(each for each in own if (folder_of(url), each.slot) not in self._refuted)
+        own, folder = self._own.get(url, ()), folder_of(url)
+        return tuple(each for each in own if (folder, each.slot) not in self._refuted)
 
     def add(
         self, url: str, changes: Iterable[Change], seconds: float, moving: Collection[Slot] = ()
@@ -147,7 +146,7 @@ class Noise:
         """Note what changed at an address within some seconds; `moving` did so twice in a row."""
         seconds = 0.0 if seconds <= _AT_EVERY_FETCH_SECONDS else seconds
         folder, changes = folder_of(url), [each._replace(url=url) for each in changes]
-        known = self.list_moving().union(moving)
+        known = self._list_moving().union(moving)
         self._own[url] = tuple(each for each in changes if not each.weak or each.slot in known)
         for change in changes:
             key = folder, change.slot

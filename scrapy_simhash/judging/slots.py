@@ -335,8 +335,8 @@ def _learn_blocks(first: Page, second: Page, cleaned: Slots | None = None) -> It
         if cleaned is None and not all(places):
             # A part of its last card may be that of another one, and seem to be behind the list.
             n = 0 if places[1] else 1
-            for start, end in Slots([Change(slot, 0)]).locate((first, second)[n]).get(slot, ()):
-                places[n].extend(np.unique((first, second)[n].words.block_of[start:end]).tolist())
+            there = Slots([Change(slot, 0)]).locate((first, second)[n]).get(slot, [])
+            places[n].extend(_find_blocks((first, second)[n].words, there))
         # What only one answer has may be a wall in the place of the page's own text; and what is
         # said in another order is no less what a page says.
         if all(places) and sorted(mine[n] for n in places[0]) != sorted(
@@ -636,19 +636,19 @@ def show_standing(changes: Collection[Change], page: Page, kept: Page) -> Iterat
     here, there = slots.locate(page), slots.locate(kept)
     for change in changes:
         if change.slot in here or change.slot in there:
-            mine = _show_places(page.words, here.get(change.slot, []))
-            theirs = _show_places(kept.words, there.get(change.slot, []))
+            mine, theirs = (
+                " ".join(
+                    words.texts[n][0] for n in _find_blocks(words, places.get(change.slot, []))
+                )
+                for words, places in ((page.words, here), (kept.words, there))
+            )
             shown.append(change._replace(values=(mine, theirs)) if mine or theirs else change)
     yield from sorted(shown, key=lambda change: -max(map(len, change.values)))
 
 
-def _show_places(words: Words, places: Iterable[tuple[int, int]]) -> str:
-    """Show the blocks in which something stands."""
-    marked = np.zeros(len(words), np.bool_)
-    for start, end in places:
-        marked[start:end] = True
-    blocks = (words.blocks[number] for number in np.unique(words.block_of[marked]).tolist())
-    return " ".join(word for block in blocks for word in words.tokens[block.start : block.end])
+def _find_blocks(words: Words, places: Iterable[tuple[int, int]]) -> list[int]:
+    """Find the numbers of the blocks in which something stands."""
+    return sorted({n for start, end in places for n in words.block_of[start:end].tolist()})
 
 
 def compare_values(
@@ -683,11 +683,7 @@ def list_staying(changes: Iterable[Change], *pages: Page, parts: bool) -> Iterat
     for slot in set(found[0]).intersection(*found[1:]):
         if slot.kind in {BLOCKS, LABELLED}:
             texts = [
-                [
-                    page.words.texts[n][0]
-                    for start, end in places[slot]
-                    for n in np.unique(page.words.block_of[start:end]).tolist()
-                ]
+                [page.words.texts[n][0] for n in _find_blocks(page.words, places[slot])]
                 for page, places in zip(pages, found, strict=True)
             ]
             both = Counter(texts[0])

@@ -229,10 +229,20 @@ async def test_what_changes_by_itself_makes_no_page_new(tmp_path: Path, unchange
     )
 
 
+class Slow:
+    async def process_item(self, item: Any) -> Any:
+        await asyncio.sleep(0.5)
+        return item
+
+
+@pytest.mark.parametrize("again", [False, True])
 async def test_what_changed_in_one_answer_of_a_check_is_not_refuted(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, again: bool
 ) -> None:
-    """A counter of few values shows the first one again, while another part stays the same."""
+    """A counter of few values shows the first one again, while another part stays the same.
+
+    So it is where another crawl got the originals before, and their items are on their way.
+    """
     monkeypatch.setattr(judge, "_PAUSES_SECONDS", (0.0,) * 4)
     monkeypatch.setattr(judge, "_AGE_SECONDS", 0.0)
     asked, first = Counter[str](), dict[str, int]()
@@ -251,7 +261,14 @@ async def test_what_changed_in_one_answer_of_a_check_is_not_refuted(
 
     paths = [path for number in range(PRODUCTS) for path in shop() if f"/p/{number}-" in path]
     answers = {path: partial(answer, int(path.split("-")[0][3:]), path) for path in paths}
-    await crawl_pages(tmp_path, answers, SIMHASH_PROCESSES=0)
+    settings: dict[str, Any] = {"SIMHASH_PROCESSES": 0}
+    with serve(answers) as site:
+        if again:
+            originals = [site.url(path) for path in answers if "?" not in path]
+            await crawl(tmp_path, originals, SIMHASH_REFETCH=0, **settings)
+            asked.clear()
+            settings |= {"ITEM_PIPELINES": {Slow: 300}, "CONCURRENT_REQUESTS": 16}
+        await crawl(tmp_path, site.urls(*answers), **settings)
     with open_as_it_is(str(tmp_path)) as store:
         noise = store.read(lambda stored: stored.find_noise("127.0.0.1"))
     assert max(asked.values()) == 6
