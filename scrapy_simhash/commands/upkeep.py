@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 def _import(config: Config, options: Namespace) -> Iterator[Answer]:
     # It loads turbohtml.
-    from scrapy_simhash.transfer.importing import import_sources  # noqa: PLC0415
+    from scrapy_simhash.transfer import import_sources  # noqa: PLC0415
 
     yield from import_sources(config, options.settings, options.sources)
 

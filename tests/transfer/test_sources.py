@@ -9,7 +9,7 @@ import pytest
 
 from scrapy_simhash.errors import SourceError
 from scrapy_simhash.pages.facts import MOST_BYTES
-from scrapy_simhash.transfer.sources import Entry, Skipped, SourcePage, find_kind, read_source
+from scrapy_simhash.transfer import Entry, Skipped, SourcePage, find_kind, read_source
 from tests.helpers.sourcing import (
     DATE_SECONDS,
     MAKERS,

@@ -66,7 +66,7 @@ class Job:
     distance: int
     blocks: int | None  # None for the fastest number
     seed: int  # of the token hash
-    read_warc: ReadWarc  # such as `transfer.warc.read_warc`
+    read_warc: ReadWarc  # such as `transfer.read_warc`
 
     def run(self, task: str, output: str, master: str | None) -> Iterator[dict[str, Any]]:
         """Run a task by its name, and describe what it wrote to the folder `output`."""

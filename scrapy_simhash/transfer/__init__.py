@@ -1,1 +1,0 @@
-"""Fill stores without a crawl: the command `import`, and what it reads."""
