@@ -23,6 +23,7 @@ from scrapy_simhash.stores.opening import folder_of, open_as_it_is, open_store, 
 from scrapy_simhash.stores.store import choose_distance
 from scrapy_simhash.stores.upkeep import add_duplicates
 from scrapy_simhash.tables.designs import DEFAULT_DESIGN, parse_design
+from scrapy_simhash.transfer import import_sources
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -35,34 +36,22 @@ if TYPE_CHECKING:
     from scrapy_simhash.stores.store import Store
 
 
-def _import(config: Config, options: Namespace) -> Iterator[Answer]:
-    # It loads turbohtml.
-    from scrapy_simhash.transfer import import_sources  # noqa: PLC0415
-
-    yield from import_sources(config, options.settings, options.sources)
-
-
 _KEPT = ("url", "document", "state", "title", "canonical", "crawls", "time")
 _DROPPED = ("url", "document", "distance", "similarity", "crawls", "time")
 
 
-def list_kept(
-    store: Store, crawl: str | None = None, *, every: bool = False
-) -> Iterator[dict[str, Any]]:
-    """List the kept pages of a store, each with its near-duplicates, in order of their arrival.
+def list_kept(store: Store, crawl: str | None = None) -> Iterator[dict[str, Any]]:
+    """List the kept pages that have near-duplicates, each with these, in order of their arrival.
 
     Reads every record once and the kept ones again; holds some 300 bytes for each near-duplicate.
-    `crawl` is that of the near-duplicates, if not any; with `every` also pages that have none. A
-    page that was deleted or cannot be read has its number only.
+    `crawl` is that of the near-duplicates, if not any. A page that was deleted or cannot be read
+    has its number only.
     """
 
     def work(stored: Documents) -> dict[int, list[tuple[dict[str, Any], str]]]:
         groups: defaultdict[int, list[tuple[dict[str, Any], str]]] = defaultdict(list)
         for number, record in stored:
-            if record.state != State.DUPLICATE:
-                if every:
-                    groups.setdefault(number, [])
-            elif crawl is None or crawl in record.crawls:
+            if record.state == State.DUPLICATE and (crawl is None or crawl in record.crawls):
                 shown = StoredDocument(number, record).pick(*_DROPPED) | {"undone": record.spared}
                 groups[record.original].append((shown, record.facts.canonical))
         return groups
@@ -85,7 +74,7 @@ def _export(config: Config, options: Namespace) -> Iterator[Answer]:
     if options.what == "duplicates":
         crawl = find_crawl(find_log(config, None), options.crawl)
         with open_as_it_is(config.store) as store:
-            yield from list_kept(store, crawl, every=options.every)
+            yield from list_kept(store, crawl)
     elif options.output is None:
         raise ValueError(f"export {options.what} needs --output, a file or folder to write")
     elif options.what == "fingerprints":
@@ -314,7 +303,7 @@ def add_commands(make: Make) -> None:
         _export,
         "export store -o simhash-backup",
         "export fingerprints --tables -o probed.archive",
-        "export duplicates --all --crawl last",
+        "export duplicates --crawl last",
         printer=_print_export,
         takes="store crawl overwrite",
     ).add_argument
@@ -327,14 +316,12 @@ def add_commands(make: Make) -> None:
     add("-o", "--output", type=Path, metavar="PATH", help=about)
     about = "fingerprints: with all tables of the store, so that it can be probed on its own"
     add("--tables", dest="all_tables", action="store_true", help=about)
-    about = "duplicates: list the kept pages without duplicates, too"
-    add("--all", dest="every", action="store_true", help=about)
     parser = make(
         "import",
         "Fill a store from pages or other stores. What the store has already is recognised: run "
         "an import that was interrupted again. Of a store, the pages that came through come in, if "
         "its recipe and seed are those of the store; to restore one, put its backup in its place.",
-        _import,
+        lambda config, options: import_sources(config, options.settings, options.sources),
         "import crawl.warc.gz --store seeded",
         "import .scrapy/simhash --store copy",
     )

@@ -130,7 +130,6 @@ def test_duplicates_as_text_and_with_better_addresses(run: Run, store: Path) -> 
         ((), {"a": ["a1", "a2"], "b": ["b1"], "": ["c1"]}),
         (("--crawl", "crawl-1"), {"a": ["a1"], "b": ["b1"], "": ["c1"]}),
         (("--crawl", "crawl-2"), {"a": ["a2"]}),
-        (("--all", "--crawl", "crawl-2"), {"a": ["a2"], "b": [], "d": []}),
     ],
 )
 def test_duplicates_as_json_lines(
