@@ -43,9 +43,9 @@ class Config:
     Raises SettingError for a value that is out of its range.
 
     Attributes:
-        store: folder of the store, a URL (`lmdb:///folder`, `redis://...`), or `memory:`. A
-            relative folder is below Scrapy's data path: `.scrapy` in the project, or in the current
-            folder where there is no project, as under `runspider`. The crawl does not start if the
+        store: folder of the store, URL of a server (`redis://...`), or `memory:`. A relative folder
+            is below Scrapy's data path: `.scrapy` in the project, or in the current folder where
+            there is no project, as under `runspider`. The crawl does not start if the
             project's folder cannot be found, [as under Scrapyd](beside.md#scrapyd), or is on a
             network file system, which would damage the store. If only one machine ever uses it,
             `SIMHASH_ALLOW_NETWORK_STORE=1` in the environment lifts that ban

@@ -7,7 +7,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from pkgutil import resolve_name
 from typing import TYPE_CHECKING
-from urllib.parse import SplitResult, parse_qsl, unquote, urlencode, urlsplit
+from urllib.parse import parse_qsl, urlencode, urlsplit
 
 from scrapy_simhash.errors import StoreUnusableError
 
@@ -18,17 +18,10 @@ if TYPE_CHECKING:
 
 # The URL of a store in memory, of which nothing is kept.
 MEMORY = "memory:"
-# For each scheme, the scheme that redis-py takes.
-SERVER_SCHEMES = {
-    "redis": "redis",
-    "rediss": "rediss",
-    "valkey": "redis",
-    "valkeys": "rediss",
-    "unix": "unix",
-}
-# By the schemes of their URLs, the kinds of stores; a path without a scheme is a folder of LMDB.
+SERVER_SCHEMES = ("redis", "rediss", "unix")
+# By the schemes of their URLs, the kinds of stores; what has none is a folder of LMDB.
 ENGINES = {
-    "lmdb": "scrapy_simhash.stores.lmdb:LmdbEngine",
+    "": "scrapy_simhash.stores.lmdb:LmdbEngine",
     "memory": "scrapy_simhash.stores.lmdb:MemoryEngine",
     **dict.fromkeys(SERVER_SCHEMES, "scrapy_simhash.stores.redis:RedisEngine"),
 }
@@ -52,9 +45,8 @@ def open_store(  # noqa: PLR0913 - a store has so many sides
     """Open a store, or make a new one if there is none.
 
     Args:
-        url: a folder, `lmdb:///folder`, `memory:` (nothing is kept), or a server:
-            `redis://host:6379/0`, `rediss://`,
-            `unix:///socket`; `?prefix=` sets a prefix of the keys.
+        url: a folder, `memory:` (nothing is kept), or a server: `redis://host:6379/0`,
+            `rediss://`, `unix:///socket`; `?prefix=` sets a prefix of the keys.
         distance: k, the bits within which documents are near-duplicates, 0 up to the largest
             distance for which the table design is complete (7 with four tables). None for 7, or
             3 in plain simhash, but no more than the store's design is complete for.
@@ -78,7 +70,7 @@ def open_store(  # noqa: PLR0913 - a store has so many sides
     from scrapy_simhash.stores.store import Store  # noqa: PLC0415 - loads numpy
 
     folder = folder_of(url)
-    scheme = "lmdb" if folder else url.partition(":")[0].lower()
+    scheme = "" if folder else url.partition(":")[0].lower()
     if scheme in SERVER_SCHEMES and find_spec("redis") is None:
         raise StoreUnusableError(
             f"store {show_url(url)} needs a client: pip install 'scrapy-simhash[redis]'"
@@ -94,35 +86,31 @@ def open_as_it_is(url: str) -> Store:
 
 def folder_of(url: str) -> Path | None:
     """Return the folder of a store; None of one elsewhere; a ValueError for what is no store."""
+    scheme, is_url, _ = url.partition("://")
     if url == MEMORY:
         return None
-    parts = _split(url)
-    scheme, is_url = parts.scheme, "://" in url
-    if is_url and scheme in SERVER_SCHEMES:
+    if is_url and scheme.lower() in SERVER_SCHEMES:
         server_address(url)
         return None
-    path = unquote(parts.path) if scheme == "lmdb" else url
-    meant = scheme or url.partition("//")[0] * ("//" in url)
-    if is_url and scheme != "lmdb":
-        problem = f": unknown scheme {scheme!r}; name a folder, lmdb:///folder, {MEMORY}, or one "
-        problem += f"server with {', '.join(SERVER_SCHEMES)}"
-    elif scheme == "lmdb" and parts.netloc:
-        problem = ": an LMDB store has no host; write lmdb:///folder"
+    meant = [each for each in SERVER_SCHEMES if url.startswith((f"{each}:", f"{each}//"))]
+    if is_url:
+        problem = f": unknown scheme {scheme!r}; name a folder, {MEMORY}, or one server with "
+        problem += ", ".join(SERVER_SCHEMES)
     elif url.endswith(":"):
         problem = f" is no {MEMORY}; write ./{url} for a folder"
-    elif meant in SERVER_SCHEMES:
-        problem = f": write {meant}://HOST, or ./{url} for a folder"
-    elif not path:
+    elif meant:
+        problem = f": write {meant[0]}://HOST, or ./{url} for a folder"
+    elif not url:
         problem = " names no folder"
     else:
-        return Path(path)
+        return Path(url)
     raise ValueError(f"store URL {show_url(url)!r}{problem}")
 
 
 def show_url(url: str) -> str:
     """Write a store's URL for display, without user and password."""
     scheme, sign, rest = url.partition("://")
-    if not sign or scheme == "lmdb":
+    if not sign:
         return url
     # In a password that nobody escaped there may be any character.
     _, at, host = rest.rpartition("@")
@@ -135,8 +123,11 @@ def server_address(url: str) -> tuple[str, str]:
 
     Raises a ValueError for an unknown option, a bad prefix or port.
     """
-    parts = _split(url)
-    scheme = SERVER_SCHEMES[parts.scheme]
+    try:
+        parts = urlsplit(url)
+    except ValueError as error:
+        raise ValueError(f"store URL {show_url(url)!r}: {error}") from None
+    scheme = parts.scheme
     options = dict(parse_qsl(parts.query, keep_blank_values=True))
     unknown = sorted(options.keys() - _OPTIONS)
     prefix = options.pop("prefix", "simhash")
@@ -145,7 +136,7 @@ def server_address(url: str) -> tuple[str, str]:
     except ValueError:
         port = 0
     problem = ""
-    if "@" in url.removeprefix(f"{parts.scheme}://{parts.netloc}") and "@" not in parts.netloc:
+    if "@" in url.partition(f"//{parts.netloc}")[2] and "@" not in parts.netloc:
         problem = (
             "in user, password and options write %2F for /, %3F for ?, %23 for # and %40 for @"
         )
@@ -164,11 +155,3 @@ def server_address(url: str) -> tuple[str, str]:
         raise ValueError(f"store URL {show_url(url)!r}: {problem}")
     query = f"?{urlencode(options)}" if options else ""
     return f"{scheme}://{parts.netloc}{parts.path}{query}", prefix
-
-
-def _split(url: str) -> SplitResult:
-    """Split a URL; a ValueError if its host is malformed."""
-    try:
-        return urlsplit(url)
-    except ValueError as error:
-        raise ValueError(f"store URL {show_url(url)!r}: {error}") from None

@@ -43,12 +43,11 @@ def everything(client: Redis) -> dict[bytes, bytes]:
         ("rediss://host:99999", "port must be a number"),
         ("redis://host:0", "port must be a number"),
         ("redis:/localhost", "write redis://HOST, or ./redis:/localhost for a folder"),
-        ("valkey:localhost:6379", "write valkey://HOST"),
+        ("rediss:localhost:6379", "write rediss://HOST"),
         ("redis//localhost", "write redis://HOST"),
         (f"mysql://user:{SECRET}@host", "unknown scheme 'mysql'"),
         ("", "names no folder"),
         ("mydict:", "is no memory:; write ./mydict: for a folder"),
-        ("lmdb://host/store", "an LMDB store has no host"),
     ],
 )
 def test_bad_urls(url: str, message: str) -> None:
