@@ -84,7 +84,7 @@ def _export(config: Config, options: Namespace) -> Iterator[Answer]:
     else:
         from scrapy_simhash.stores.copying import back_up  # noqa: PLC0415 - loads lmdb
 
-        with open_as_it_is(config.store) as store, show_progress("copying, and comparing the copy"):
+        with open_as_it_is(config.store) as store, show_progress("comparing, and copying"):
             made = back_up(store, options.output)
         yield made
 

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import os
-from contextlib import suppress
+from contextlib import closing
 from pathlib import Path
+from shutil import rmtree
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 import lmdb
 
-from scrapy_simhash._files import sync_folder
+from scrapy_simhash._files import open_whole, sync_folder
 from scrapy_simhash.errors import StoreError, StoreUnavailableError
-from scrapy_simhash.stores.keyvalues import cut
+from scrapy_simhash.stores.keyvalues import DOCUMENTS, cut
 from scrapy_simhash.stores.lmdb import (
     DATA_FILE,
     DATABASES,
@@ -21,7 +22,6 @@ from scrapy_simhash.stores.lmdb import (
     LmdbEngine,
     LmdbValues,
 )
-from scrapy_simhash.stores.opening import open_as_it_is
 
 if TYPE_CHECKING:
     from scrapy_simhash.stores.store import Store
@@ -30,22 +30,20 @@ if TYPE_CHECKING:
 _ROWS_PER_COMMIT = 16_384
 
 
-def _copy_rows(source: LmdbValues, target: Path) -> None:
-    """Write all rows of a store, in order, into a new file: with full pages, and no free ones."""
+def _copy_rows(source: LmdbValues, target: str) -> int:
+    """Write all rows in order into an empty file: full pages, no free ones; count documents."""
     # Not `Environment.copy`: where one key has more members than fit into a page, as a fingerprint
     # that 300 documents have, `compact=True` ends the process by SIGSEGV (lmdb 3.0.0).
     try:
-        with lmdb.open(str(target), subdir=False, lock=False, sync=False, **OPTIONS) as copy:
+        with lmdb.open(target, subdir=False, lock=False, sync=False, **OPTIONS) as copy:
             for name, flags in DATABASES.items():
                 made, rows = copy.open_db(name.encode(), **flags), source.databases[name]
                 for some in cut(source.transaction.cursor(rows), _ROWS_PER_COMMIT):
                     with copy.begin(write=True) as writing:
                         writing.cursor(made).putmulti(some, append=True)
-        with target.open("rb") as file:
-            os.fchmod(file.fileno(), OPTIONS["mode"])  # whatever the umask is
-            os.fsync(file.fileno())
     except (lmdb.Error, OSError) as error:  # of the copy: the store did not fail
         raise StoreUnavailableError(str(error)) from error
+    return int(source.transaction.stat(source.databases[DOCUMENTS])["entries"])
 
 
 def compact(folder: Path) -> dict[str, int]:
@@ -60,33 +58,28 @@ def compact(folder: Path) -> dict[str, int]:
         StoreUnusableError: there is no store, it cannot be read, or is in use.
         StoreUnavailableError: the disk is full or failed; the store is unchanged.
     """
-    folder = folder.resolve()
-    data, packed = folder / DATA_FILE, folder / f"{DATA_FILE}.packed"
-    engine = LmdbEngine(folder, readonly=True, alone=True)
-    engine.open()
-    try:
-        packed.unlink(missing_ok=True)  # that of a process that was killed
+    data, lock = folder / DATA_FILE, folder / LOCK_FILE
+    with closing(LmdbEngine(folder, readonly=True, alone=True)) as engine:
+        engine.open()
         before = engine.measure()
-        engine.run(lambda values: _copy_rows(values, packed), writing=False)
-        # LMDB's lock file counts the transactions of the old file. A reader that has it open would
-        # pass it on to the next writer, which would start from an old state.
-        (folder / LOCK_FILE).unlink(missing_ok=True)
-        (folder / LOCK_FILE).touch(0o600)  # shows that the data file was not copied here
-        packed.rename(data)
-        sync_folder(folder)
+        try:
+            for left in folder.glob(f".{DATA_FILE}.*"):  # of a process that was killed
+                rmtree(left)
+            with open_whole(data, overwrite=True) as file:
+                engine.run(lambda values: _copy_rows(values, file.name), writing=False)
+                # LMDB's lock file counts the transactions of the old file. A reader that has it
+                # open would pass it on to the next writer, which would start from an old state.
+                lock.unlink(missing_ok=True)
+                lock.touch(OPTIONS["mode"])  # shows that the data file was not copied here
+        except (StoreUnavailableError, OSError) as error:
+            raise StoreUnavailableError(
+                f"the store at {folder} could not be packed and is unchanged: {error}"
+            ) from error
         return {"bytes_before": before, "bytes_after": data.stat().st_size}
-    except (StoreUnavailableError, OSError) as error:
-        raise StoreUnavailableError(
-            f"the store at {folder} could not be packed and is unchanged: {error}"
-        ) from error
-    finally:
-        with suppress(OSError):
-            packed.unlink(missing_ok=True)
-        engine.close()
 
 
 def back_up(store: Store, folder: Path) -> dict[str, Any]:
-    """Copy a store into a new folder, even while crawls write.
+    """Check a store and copy it into a new folder, even while crawls write.
 
     The copy has every write that was acknowledged before this call. Decision logs are not copied.
     The store's file grows by what other processes change meanwhile.
@@ -96,7 +89,7 @@ def back_up(store: Store, folder: Path) -> dict[str, Any]:
         folder: a new folder in an existing one, on a local disk, outside of the store.
 
     Returns:
-        `folder`, `documents`, `fingerprints`, `bytes` and `checked`.
+        `folder`, `documents` and `bytes`.
 
     Raises:
         FileExistsError: the folder exists.
@@ -123,17 +116,18 @@ def back_up(store: Store, folder: Path) -> dict[str, Any]:
             f"the folder {source} cannot be written, so crawls would not see that it is being "
             "read; run this as the user who owns it, or copy it when no process has it open"
         )
-    _require_sound(engine.find_damage())
+    if problems := store.check():
+        raise StoreError(
+            f"no backup was made, because the store has {len(problems):,} problems: {problems[0]}. "
+            "`scrapy simhash check` lists them, and `check --rebuild` mends its tables; other "
+            "damage needs an earlier backup"
+        )
     try:
         with TemporaryDirectory(".partial", f".{target.name}.", target.parent) as temporary:
-            copied = Path(temporary, DATA_FILE)
-            engine.run(lambda values: _copy_rows(values, copied), writing=False)
-            Path(temporary, LOCK_FILE).touch()  # it need not be verified
-            with open_as_it_is(temporary) as made:
-                _require_sound(made.check())
-                counted = made.stats()
-            Path(temporary, LOCK_FILE).unlink(missing_ok=True)  # of its reader
-            sync_folder(Path(temporary))
+            data = Path(temporary, DATA_FILE)
+            with open_whole(data, overwrite=True) as file:
+                documents = engine.run(lambda each: _copy_rows(each, file.name), writing=False)
+            octets = data.stat().st_size
             # Fails if anything but an empty folder was made there meanwhile.
             Path(temporary).rename(target)
         sync_folder(target.parent)
@@ -142,14 +136,4 @@ def back_up(store: Store, folder: Path) -> dict[str, Any]:
             f"no backup was made at {target}, and nothing is left of it: {error}. Make room there, "
             "or name a folder whose parent exists and can be written"
         ) from error
-    shown = {name: counted[name] for name in ("documents", "fingerprints", "bytes")}
-    return {"folder": str(target), **shown, "checked": True}
-
-
-def _require_sound(problems: list[str]) -> None:
-    if problems:
-        raise StoreError(
-            f"no backup was made, because the store has {len(problems):,} problems: {problems[0]}. "
-            "`scrapy simhash check` lists them, and `check --rebuild` mends its tables; other "
-            "damage needs an earlier backup"
-        )
+    return {"folder": str(target), "documents": documents, "bytes": octets}
