@@ -66,6 +66,14 @@ def sync_folder(folder: Path) -> None:
         os.close(descriptor)
 
 
+def make_folder(folder: Path) -> None:
+    """Make a private folder and its missing parents, durably."""
+    missing = [path for path in (folder, *folder.parents) if not path.exists()]
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    for path in missing:
+        sync_folder(path.parent)
+
+
 def write_whole(path: Path, texts: Iterable[str], *, overwrite: bool) -> int:
     """Write ASCII texts to a private file, see `open_whole`; return their number."""
     count = 0

@@ -28,7 +28,7 @@ import lmdb
 import psutil
 from lmdb.verify import VerifyError, verify
 
-from scrapy_simhash._files import sync_folder
+from scrapy_simhash._files import make_folder, sync_folder
 from scrapy_simhash.errors import StoreUnavailableError, StoreUnusableError
 from scrapy_simhash.stores.keyvalues import (
     DOCUMENTS,
@@ -50,6 +50,10 @@ Result = TypeVar("Result")
 
 DATA_FILE, LOCK_FILE = "data.mdb", "lock.mdb"
 ALLOW_NETWORK = "SIMHASH_ALLOW_NETWORK_STORE"
+_LOCAL = (
+    f"Set SIMHASH_STORE to a folder on a local disk, or {ALLOW_NETWORK}=1 in the environment if "
+)
+_LOCAL += "only one machine ever uses it"
 # The largest store. It takes address space, not memory or disk; some ARM kernels have 2**39.
 _MAP_BYTES = 2**38
 OPTIONS: dict[str, Any] = {
@@ -143,10 +147,10 @@ class LmdbEngine(Engine):
                     f"there is no store at {self.url}{', which is a file' * folder.is_file()}; "
                     "name the folder of an existing one, or crawl first: a crawl makes it"
                 )
-            _make_folder(folder)
+            make_folder(folder)
             user = self._lock_folder(stack)
             self._env = self._open_file()
-            stack.callback(self._close_file)
+            stack.callback(self._env.close)
             self._file_number = self._find_file()
             if not self.readonly:
                 turns = folder / "writer.lock"
@@ -186,11 +190,8 @@ class LmdbEngine(Engine):
             ) from None
         except OSError as error:  # NFS does not lock folders
             if os.environ.get(ALLOW_NETWORK) != "1":
-                raise StoreUnusableError(
-                    f"the folder {self._folder} cannot be locked ({error}). Set SIMHASH_STORE to a "
-                    f"folder on a local disk, or {ALLOW_NETWORK}=1 in the environment if only one "
-                    "process at a time ever uses it"
-                ) from error
+                told = f"the folder {self._folder} cannot be locked ({error}). {_LOCAL}"
+                raise StoreUnusableError(told) from error
         return file
 
     def _open_file(self) -> lmdb.Environment:
@@ -305,12 +306,9 @@ class LmdbEngine(Engine):
         return self.run(lambda _: _find_damage(self._data), writing=False)
 
     def close(self) -> None:
-        self._closing.close()
-
-    def _close_file(self) -> None:
         if os.getpid() == self._pid:  # a forked child has a copy
             with self._lock:
-                self._env.close()
+                self._closing.close()
 
 
 class MemoryEngine(LmdbEngine):
@@ -332,15 +330,12 @@ class MemoryEngine(LmdbEngine):
 
 def _wait_for(lock: Callable[[], object], deadline: float) -> None:
     """Call what locks until it does, or raise a BlockingIOError after the deadline."""
-    while True:
-        try:
+    while time.monotonic() < deadline:
+        with suppress(BlockingIOError):
             lock()
-        except BlockingIOError:
-            if time.monotonic() > deadline:
-                raise
-            time.sleep(_PAUSE_SECONDS)
-        else:
             return
+        time.sleep(_PAUSE_SECONDS)
+    lock()
 
 
 def _list_users(folder: Path) -> str:
@@ -418,17 +413,8 @@ def _require_local(folder: Path) -> None:
     if kind.partition(".")[0] in _NETWORK_FILE_SYSTEMS:
         raise StoreUnusableError(
             f"store {folder} is on a network file system ({kind}), where LMDB's locks do not work "
-            "between machines and the store would be damaged. Set SIMHASH_STORE to a folder on a "
-            f"local disk, or {ALLOW_NETWORK}=1 in the environment if only one machine ever uses it"
+            f"between machines and the store would be damaged. {_LOCAL}"
         )
-
-
-def _make_folder(folder: Path) -> None:
-    """Make a folder and its missing parents, durably."""
-    missing = [path for path in (folder, *folder.parents) if not path.exists()]
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    for path in missing:
-        sync_folder(path.parent)
 
 
 def _require_ours(folder: Path) -> None:
