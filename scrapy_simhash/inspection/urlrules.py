@@ -1,12 +1,11 @@
 """Rules by which several addresses of a host lead to one page, as stored pages show.
 
 A rule is right as far as pages whose addresses it maps to one *form* are the same page. As text it
-is `HOST drop-parameters NAME...` or `HOST drop-segments PLACE SEGMENT...`. It holds in
-*directories*.
+is `HOST drop-parameter NAME` or `HOST drop-segment PLACE SEGMENT`. It holds in *directories*.
 
-Two pairs of pages propose a rule: near-duplicates, or a page and the one that it calls canonical.
-Then all pages of its host vote: each is compared with the page before it that has the same form.
-A form has one vote, and so has a document: a hundred session ids of one page say no more than two.
+Near-duplicates propose a rule, each with the page that it repeats, if two do. Then all pages of its
+host vote: each is compared with the page before it that has the same form. A form has one vote, and
+so has a document: a hundred session ids of one page say no more than two.
 
 A rule is proven in those directories whose own pages voted `same`, three times at least and eleven
 times together, and none `different`. A single conflict in a directory shows that something else
@@ -28,7 +27,6 @@ from scrapy_simhash.judging.rule import Page as Read
 from scrapy_simhash.judging.words import compare_words
 from scrapy_simhash.pages.addresses import Address, find_site, parse_address, split_pair, split_url
 from scrapy_simhash.pages.links import MOSTLY_NEW
-from scrapy_simhash.stores.keyvalues import cut
 from scrapy_simhash.stores.opening import open_as_it_is
 
 if TYPE_CHECKING:
@@ -40,28 +38,30 @@ if TYPE_CHECKING:
 
 
 class UrlRule(NamedTuple):
-    """A rule on the addresses of a host: drops parameters, or segments of a path."""
+    """A rule on the addresses of a host: drops a parameter, or a segment of a path."""
 
     host: str  # lower case, with a port that is not the default
-    # Names, or pairs such as `print=1`; dropped where all are there.
-    parameters: tuple[str, ...] = ()
-    segments: tuple[str, ...] = ()  # dropped where they stand at this place of a path
+    parameter: str = ""  # a name, or a pair such as `print=1`
+    segment: str = ""  # dropped where it stands at this place of a path
     place: int = 0
 
     def __str__(self) -> str:
-        if self.parameters:
-            return f"{self.host} drop-parameters {' '.join(self.parameters)}"
-        return f"{self.host} drop-segments {self.place} {' '.join(self.segments)}"
+        what = (
+            f"segment {self.place} {self.segment}"
+            if self.segment
+            else f"parameter {self.parameter}"
+        )
+        return f"{self.host} drop-{what}"
 
     def apply(self, address: Address) -> Address:
         """Return the form of an address of the host, equal to it where nothing is to be changed."""
-        path, end = address.path, self.place + len(self.segments)
-        if path[self.place : end] == self.segments:
-            path = path[: self.place] + path[end:] or ("",)
-        named = [(pair, {pair, split_pair(pair)[0]}) for pair in address.query]
-        query = address.query
-        if {*self.parameters} <= set().union(*(names for _, names in named)):
-            query = tuple(pair for pair, names in named if names.isdisjoint(self.parameters))
+        path, query = address.path, address.query
+        if self.parameter:
+            query = tuple(
+                each for each in query if self.parameter not in {each, split_pair(each)[0]}
+            )
+        elif path[self.place : self.place + 1] == (self.segment,):
+            path = path[: self.place] + path[self.place + 1 :] or ("",)
         return address._replace(path=path, query=query)
 
 
@@ -82,49 +82,29 @@ def find_directory(address: Address) -> str:
     return pattern + f"*{ending[0] if ending else ''}" * bool(name)
 
 
-# These three are not measured. A value that is a switch or a start has a few characters; one of a
-# session has many, and would be another candidate on every page.
-_MOST_VALUE = 16
-_MOST_TOGETHER = 5  # CFID and CFTOKEN; the parameters of a campaign
-_MOST_SEGMENTS = 4
 # A last segment that says how a page is shown: "amp", "print", "index_print".
 _VIEW = re.compile(r"[A-Za-z][A-Za-z_-]{1,15}")
 
 
 def _find_candidates(first: Address, second: Address) -> list[UrlRule]:
     """List the rules that make one address of two; none where they differ in more than a part."""
-    rules: list[UrlRule] = []
+    host, rules = first.host, list[UrlRule]()
     # Who mirrors another host could choose what stands for the pages that were not copied.
     if first[:2] == second[:2] and first.path == second.path:
-        rules = _relate_queries(first.host, {*first.query}, {*second.query})
+        pairs = [*({*first.query} ^ {*second.query})]
+        names = {split_pair(pair)[0] for pair in pairs} - {""}
+        # A pair that only one of them has; and all values.
+        switch = pairs if len(pairs) == 1 else ()
+        rules = [UrlRule(host, parameter=each) for each in (*switch, *names)]
     elif first[:2] == second[:2] and first.query == second.query:
-        rules = _relate_paths(first.host, *sorted((first.path, second.path), key=len))
-    # Not all that is proposed does it: a segment may occur twice.
+        shorter, longer = sorted((first.path, second.path), key=len)
+        place = len(commonprefix([shorter, longer]))  # noqa: RUF071 - of segments
+        segment = "".join(longer[place : place + 1])
+        # The last segment names the page, unless it says how the page is shown.
+        if segment and (place < len(shorter) or _VIEW.fullmatch(segment)):
+            rules = [UrlRule(host, segment=segment, place=place)]
+    # Not all that is proposed does it: more than that may differ, and a segment may occur twice.
     return [rule for rule in rules if rule.apply(first) == rule.apply(second)]
-
-
-def _relate_queries(host: str, first: set[str], second: set[str]) -> list[UrlRule]:
-    """Propose to drop the parameters that differ, or the pair that only one query has."""
-    names = [{split_pair(pair)[0] for pair in pairs} for pairs in (first - second, second - first)]
-    differ, pairs = sorted(names[0] | names[1]), [*(first ^ second)]
-    if not differ or not all(differ):
-        return []
-    switch = len(pairs) == 1 and len(split_pair(pairs[0])[1]) <= _MOST_VALUE
-    # Several free parameters only where they come and go together.
-    together = len(differ) <= _MOST_TOGETHER and all(some in (set(), {*differ}) for some in names)
-    free = len(differ) == 1 or together
-    return [UrlRule(host, (pairs[0],))] * switch + [UrlRule(host, tuple(differ))] * free
-
-
-def _relate_paths(host: str, shorter: tuple[str, ...], longer: tuple[str, ...]) -> list[UrlRule]:
-    """Propose to drop the segments that only the longer path has."""
-    more, place = len(longer) - len(shorter), len(commonprefix([shorter, longer]))  # noqa: RUF071
-    dropped = longer[place : place + more]
-    if longer[place + more :] != shorter[place:] or not 0 < more <= _MOST_SEGMENTS:
-        return []
-    # The last segment names the page, unless it says how the page is shown.
-    named = place < len(shorter) or (more == 1 and _VIEW.fullmatch(dropped[0]))
-    return [UrlRule(host, segments=dropped, place=place)] if named and all(dropped) else []
 
 
 class Outcome(IntEnum):
@@ -174,8 +154,8 @@ def _list_votes(rule: UrlRule, pages: Iterable[Page]) -> dict[Address, Vote]:
     return votes
 
 
-# Of shorter texts a few words are half. Of longer ones so much is common where they are one.
-_LEAST_WORDS, _LEAST_COMMON = 64, 0.5
+# So much is common where two texts are one.
+_LEAST_COMMON = 0.5
 # A page that was fetched a day later may have been changed in between.
 _STALE_SECONDS = 86_400
 
@@ -184,27 +164,25 @@ def _compare(page: Page, kept: Page) -> Outcome | None:
     """Compare two pages by what they were dropped for, their names and their words.
 
     They are `different` where all their names, title and heading, have words that the other one
-    lacks, and where texts of 64 words and more have less than half in common (a print view lacks
-    the navigation). But not if a day lies between them. The rest is `grey`; None are those that are
-    the same but for most of their links, which have no vote.
+    lacks, and where they have less than half of their words in common (a print view lacks the
+    navigation). But not if a day lies between them. The rest is `grey`; None are those that are the
+    same but for most of their links, which have no vote.
     """
     mine, theirs = page.document.facts, kept.document.facts
     if page.original != kept.original:
         stale = abs(mine.time - theirs.time) > _STALE_SECONDS
         unlike = Outcome.GREY if stale else Outcome.DIFFERENT
-        both = (mine.title, theirs.title), (mine.heading, theirs.heading)
-        names = [({*read_name(own)}, {*read_name(other)}) for own, other in both if own and other]
+        named = (mine.title, theirs.title), (mine.heading, theirs.heading)
+        names = [({*read_name(own)}, {*read_name(other)}) for own, other in named if own and other]
         if names and all(own - other and other - own for own, other in names):
             return unlike
-        words, others = page.document.wording, kept.document.wording
-        if words is None or others is None:
+        if page.document.wording is None or kept.document.wording is None:
             return Outcome.GREY
-        first, second = Read.make(mine, words), Read.make(theirs, others)
-        if not judge(first, second, UNKNOWN, UNKNOWN).one:
-            sides = permutations((first.words, second.words))
+        both = Read.make(mine, page.document.wording), Read.make(theirs, kept.document.wording)
+        if not judge(*both, UNKNOWN, UNKNOWN).one:
+            sides = permutations(each.words for each in both)
             common = 1 - min(compare_words(own, other, None).alone.mean() for own, other in sides)
-            long = min(mine.words, theirs.words) >= _LEAST_WORDS
-            return unlike if long and common < _LEAST_COMMON else Outcome.GREY
+            return unlike if common < _LEAST_COMMON else Outcome.GREY
     return None if (page.document.record.new_links or 0.0) >= MOSTLY_NEW else Outcome.SAME
 
 
@@ -242,14 +220,13 @@ def learn(stored: Iterable[StoredDocument]) -> list[FoundRule]:
 
 
 def _propose(pages: Sequence[Page]) -> list[UrlRule]:
-    """List the rules that two pages propose, by what they repeat, or call canonical."""
+    """List the rules that two near-duplicates propose, by what they repeat."""
     by_number = {page.document.document: page for page in pages}
     forms: defaultdict[UrlRule, set[Address]] = defaultdict(set)
     for page in pages:
         original = by_number.get(page.document.record.original)
-        for other in (original and original.address, parse_address(page.document.facts.canonical)):
-            for rule in _find_candidates(page.address, other) if other else ():
-                forms[rule].add(rule.apply(page.address))
+        for rule in _find_candidates(page.address, original.address) if original else ():
+            forms[rule].add(rule.apply(page.address))
     # A rule that explains a single pair is of no use, and most of what is proposed does.
     proposed = Counter({rule: len(found) for rule, found in forms.items() if len(found) > 1})
     return [rule for rule, _ in proposed.most_common(MOST_RULES)]
@@ -260,7 +237,7 @@ def _choose_directories(rule: UrlRule, votes: dict[Address, Vote]) -> list[str]:
     by_directory: defaultdict[str, list[Vote]] = defaultdict(list)
     for form, vote in votes.items():
         by_directory[find_directory(form)].append(vote)
-    same, values = Counter[str](), set[tuple[str, ...]]()
+    same, values = Counter[str](), set[str]()
     for name, some in by_directory.items():
         counts = Counter(vote.outcome for vote in some)
         if counts[Outcome.DIFFERENT] == 1:
@@ -269,14 +246,14 @@ def _choose_directories(rule: UrlRule, votes: dict[Address, Vote]) -> list[str]:
             continue
         same[name] = counts[Outcome.SAME]
         values |= {
-            tuple(pair for pair in page.address.query if split_pair(pair)[0] in rule.parameters)
+            pair
             for vote in some
             if vote.outcome is Outcome.SAME
             for page in (vote.page, vote.kept)
+            for pair in page.address.query
+            if split_pair(pair)[0] == rule.parameter  # which has all values
         }
-    # What a rule drops whatever its value must have had several.
-    any_value = bool(rule.parameters) and "=" not in rule.parameters[0]
-    if same.total() < _LEAST_SAME or (any_value and len(values - {()}) < _LEAST_VALUES):
+    if same.total() < _LEAST_SAME or 0 < len(values) < _LEAST_VALUES:
         return []
     return [name for name, number in same.most_common() if number >= _LEAST_VOTES]
 
@@ -294,18 +271,16 @@ def list_discarder_rules(found: Iterable[FoundRule]) -> list[dict[str, Any]]:
     removed: defaultdict[tuple[str, int], list[str]] = defaultdict(list)
     for rule, directory in ((each.rule, name) for each in found for name in each.directories):
         segments = directory.split("/")[1:]
-        if _SPECIAL.search("".join((*segments[:-1][:1], *rule.parameters, *rule.segments))):
+        if _SPECIAL.search("".join((*segments[:-1][:1], rule.parameter, rule.segment))):
             continue
-        segments[rule.place : rule.place] = rule.segments
+        segments[rule.place : rule.place] = [rule.segment] if rule.segment else []
         path = "/".join([rule.host, *segments])
-        pairs = [each if "=" in each else f"{each}=*" for each in rule.parameters]
-        include = f"{path}|{'?' * bool(pairs)}{'&'.join(pairs)}"
+        name, sign, _ = rule.parameter.partition("=")
+        include = f"{path}|?{rule.parameter}{'=*' * (not sign)}" if name else f"{path}|"
         exclude = [rule.host + "/*" * (len(segments) + 1)]
         if path.endswith("/*"):  # names with an ending are in another directory
             exclude.append(f"{path}.*|")
-        args: list[str] | list[int] = [each.partition("=")[0] for each in rule.parameters]
-        if rule.segments:
-            args = [*range(rule.place, rule.place + len(rule.segments))]
+        if rule.segment:
             others = removed[rule.host, len(segments)]
             exclude += others
             others.append(include)
@@ -313,16 +288,15 @@ def list_discarder_rules(found: Iterable[FoundRule]) -> list[dict[str, Any]]:
             {
                 "order": len(rules) + 1,
                 "urlPattern": {"include": [include], "exclude": exclude},
-                "processor": "subpathRemoval" if rule.segments else "queryRemoval",
-                "args": args,
+                "processor": "queryRemoval" if name else "subpathRemoval",
+                "args": [name or rule.place],
             }
         )
     return rules
 
 
-# The newest; 2.5 KB each.
+# The newest; some 10 kB each.
 _PAGES_OF_SITE = 2**15
-_PAGES_PER_READ = 1_000
 _PAIRS_SHOWN = 3
 
 
@@ -339,17 +313,15 @@ def find_rules(config: Config) -> list[FoundRule]:
     found: list[FoundRule] = []
     with open_as_it_is(config.store) as store:
         for numbers in store.read(work).values():  # of a site, in the order of arrival
-            read = map(store.get_documents, cut(numbers, _PAGES_PER_READ))
-            found += learn(page for pages in read for page in pages.values())
+            found += learn(store.get_documents(numbers).values())
     return sorted(found, key=lambda each: (not each.directories, -len(each.votes), str(each.rule)))
 
 
 def describe(found: FoundRule) -> dict[str, Any]:
     """Describe a rule and the votes on it, ready for JSON."""
     pairs: dict[Outcome, list[tuple[str, str]]] = {outcome: [] for outcome in Outcome}
-    for outcome, *pair in found.votes:
-        first, second = (page.document.facts.url for page in pair)
-        pairs[outcome].append((first, second))
+    for outcome, page, kept in found.votes:
+        pairs[outcome].append((page.document.facts.url, kept.document.facts.url))
     return {
         "rule": str(found.rule),
         "directories": list(found.directories),

@@ -283,7 +283,7 @@ async def test_a_session_that_eats_a_crawl_and_what_cut_it_off_are_named(
     assert summed_up.startswith(f"Judged {pages} pages{limits}: {pages - dropped} new, ")
     said = f"{dropped} pages that differ in a parameter only: 'sid' (scrapy simhash urls)"
     assert any(said in line for line in others)
-    assert "drop-parameters sid\n" in run("urls", "--store", tmp_path).out
+    assert "drop-parameter sid\n" in run("urls", "--store", tmp_path).out
     told = run.answer("report", "--store", tmp_path)["answers"]
     assert f"'sid' (scrapy simhash urls --store {tmp_path})" in told["What did it save?"]
     assert told["Is anything not crawled?"].startswith(f"Crawled only{limits}.")

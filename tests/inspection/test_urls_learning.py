@@ -81,7 +81,7 @@ class Crawl:
         return {text: each["directories"] for text, each in found if each["directories"]}
 
 
-SID = "a.example drop-parameters sid"
+SID = "a.example drop-parameter sid"
 
 
 def list_urls(
@@ -146,18 +146,17 @@ A = "http://a.example/"
 @pytest.mark.parametrize(
     ("rule", "site", "urls"),
     [
-        ("a.example drop-parameters print=1", by_page, list_urls("", "?print=1")),
-        ("a.example drop-parameters format=print", by_page, list_urls("", "?format=print")),
-        ("a.example drop-parameters ref", by_path, REFS),
-        ("a.example drop-parameters CFID CFTOKEN", by_page, list_urls("", "?CFID=#&CFTOKEN=9#")),
-        ("a.example drop-segments 2 amp", by_page, list_urls("", "/amp")),
-        ("a.example drop-segments 0 mirror", by_end, make_twins(A, f"{A}mirror/")),
-        ("a.example drop-segments 0 mirror", by_end, make_twins(f"{A}mirror/", A)),
-        ("a.example drop-segments 1 print", by_end, make_twins(f"{A}x/", f"{A}x/print/")),
+        ("a.example drop-parameter print=1", by_page, list_urls("", "?print=1")),
+        ("a.example drop-parameter format=print", by_page, list_urls("", "?format=print")),
+        ("a.example drop-parameter ref", by_path, REFS),
+        ("a.example drop-segment 2 amp", by_page, list_urls("", "/amp")),
+        ("a.example drop-segment 0 mirror", by_end, make_twins(A, f"{A}mirror/")),
+        ("a.example drop-segment 0 mirror", by_end, make_twins(f"{A}mirror/", A)),
+        ("a.example drop-segment 1 print", by_end, make_twins(f"{A}x/", f"{A}x/print/")),
         # The first page and no page are one, but the second is another.
-        ("a.example drop-parameters page=1", but(by_path, "=2", "=3"), PAGES),
+        ("a.example drop-parameter page=1", but(by_path, "=2", "=3"), PAGES),
         # What matters in one folder is dropped in the others.
-        ("a.example drop-parameters ref", but(by_path, "/d0/"), REFS),
+        ("a.example drop-parameter ref", but(by_path, "/d0/"), REFS),
         # What matters is not dropped.
         ("", by_parameters("id"), list_urls("", "?id=1", "?id=2")),
         ("", partly_translated, list_urls("?v=1", "?v=2", pages=100)),
@@ -198,9 +197,9 @@ def test_it_takes_eleven_votes_and_three_values(votes: int, values: int, *, prov
     urls = [
         url
         for page in range(votes)
-        for url in (f"{A}d/p{page}", f"{A}d/p{page}?ref={'0123456789' * 2}{page % values}")
+        for url in (f"{A}d/p{page}", f"{A}d/p{page}?ref={page % values}")
     ]
-    assert bool(Crawl(by_path, *urls).prove()) is proven
+    assert ("a.example drop-parameter ref" in Crawl(by_path, *urls).prove()) is proven
 
 
 def test_a_site_that_makes_up_parameters_takes_no_more_time() -> None:
@@ -215,9 +214,9 @@ def test_a_site_that_makes_up_parameters_takes_no_more_time() -> None:
 
 def parse_rule(text: str) -> UrlRule:
     host, kind, *args = text.split()
-    if kind == "drop-parameters":
-        return UrlRule(host, tuple(args))
-    return UrlRule(host, segments=tuple(args[1:]), place=int(args[0]))
+    if kind == "drop-parameter":
+        return UrlRule(host, parameter=args[0])
+    return UrlRule(host, segment=args[1], place=int(args[0]))
 
 
 @pytest.mark.parametrize(
@@ -240,18 +239,17 @@ def test_an_address_that_no_rule_may_judge(url: str) -> None:
     ("rule", "directory", "changed", "left"),
     [
         (
-            "drop-parameters sid",
+            "drop-parameter sid",
             "/d/*.html",
             {"/d/x.html?sid=1&a=2": "/d/x.html?a=2"},
             "/d/x?sid=1",
         ),
-        ("drop-parameters sid", "/*", {"/x?sid=1": "/x"}, "/d/x?sid=1"),
-        ("drop-parameters sid", "/d/*", {"/d/x?sid=1": "/d/x"}, "/d/x.html?sid=1"),
-        ("drop-parameters p q", "/*", {"/x?p=1&q=2": "/x"}, "/x?p=1"),
-        ("drop-parameters print=1", "/*", {"/x?print=1": "/x"}, "/x?print=2"),
-        ("drop-segments 0 mirror", "/d/*", {"/mirror/d/x": "/d/x"}, "/d/mirror/x"),
-        ("drop-segments 2 page 1", "/tag/*/", {"/tag/a/page/1/": "/tag/a/"}, "/tag/page/1/a/"),
-        ("drop-segments 2 amp", "/d/*", {"/d/x/amp": "/d/x"}, "/d/x/amp/y"),
+        ("drop-parameter sid", "/*", {"/x?sid=1": "/x"}, "/d/x?sid=1"),
+        ("drop-parameter sid", "/d/*", {"/d/x?sid=1": "/d/x"}, "/d/x.html?sid=1"),
+        ("drop-parameter print=1", "/*", {"/x?print=1": "/x"}, "/x?print=2"),
+        ("drop-segment 0 mirror", "/d/*", {"/mirror/d/x": "/d/x"}, "/d/mirror/x"),
+        ("drop-segment 2 all", "/tag/*/", {"/tag/a/all/": "/tag/a/"}, "/tag/all/a/"),
+        ("drop-segment 2 amp", "/d/*", {"/d/x/amp": "/d/x"}, "/d/x/amp/y"),
     ],
 )
 def test_it_does_what_a_rule_does_where_that_is_proven(
@@ -267,7 +265,7 @@ def test_it_does_what_a_rule_does_where_that_is_proven(
 
 
 def test_what_means_something_in_a_pattern_is_left_out() -> None:
-    rule = parse_rule("a.example drop-parameters a*")
+    rule = parse_rule("a.example drop-parameter a*")
     assert list_discarder_rules([FoundRule(rule, (), ["/*"])]) == []
 
 
@@ -275,7 +273,7 @@ def test_no_two_rules_remove_parts_of_one_path(tmp_path: Path) -> None:
     """Parts are counted from the beginning: the second rule would take another one."""
     path = tmp_path / "rules.json"
     leading, inner = (
-        parse_rule(f"a.example {rule}") for rule in ("drop-segments 0 m", "drop-segments 2 p")
+        parse_rule(f"a.example {rule}") for rule in ("drop-segment 0 m", "drop-segment 2 p")
     )
     found = FoundRule(leading, (), ["/d/*/*"]), FoundRule(inner, (), ["/m/*/*"])
     path.write_text(json.dumps(list_discarder_rules(found)))
