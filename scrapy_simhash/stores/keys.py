@@ -31,10 +31,10 @@ from scrapy_simhash.judging.documents import State
 from scrapy_simhash.judging.matching import MOST_CALLED
 from scrapy_simhash.pages.addresses import form_of, host_of
 from scrapy_simhash.pages.features import normalise, read_shingles, tokenise
-from scrapy_simhash.stores.keyvalues import KEYS, octets
+from scrapy_simhash.stores.keyvalues import KEYS, cut, octets
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Container, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Collection, Container, Iterable, Iterator
 
     from scrapy_simhash.judging.documents import Record
     from scrapy_simhash.pages.facts import Facts
@@ -61,8 +61,6 @@ _SPREAD = np.uint64(0x9E37_79B9_7F4A_7C15)
 DISSOLVED = bytes(8)
 # Keys with the numbers under them.
 _read_under = Struct(">QQ").iter_unpack
-# Read ahead of a document, which may need more than its keys.
-_AHEAD = 24
 # Of some 60 bytes each.
 _MOST_REMEMBERED = 200_000
 # "Fire in the harbour - The Daily", "The Daily | Local news | Fire in the harbour", "Boost: any".
@@ -189,9 +187,9 @@ class KeyTable:
     # Who is under a key, as this transaction leaves it: what it dissolves may be given up.
     _under: dict[int, set[int]] = field(default_factory=dict)
 
-    def find(self, keys: Sequence[int], most: int) -> list[set[int]]:
+    def find(self, keys: Iterable[int], most: int) -> list[set[int]]:
         """List the documents of the first keys that are not dissolved."""
-        return [self._under[key] for key in islice(self._climb(keys, most), most)]
+        return [self._under[key] for key in islice(self._climb(keys), most)]
 
     def propose(
         self, page: Facts, groups: Iterable[str], most: int, own: int = 0
@@ -226,7 +224,7 @@ class KeyTable:
         self._read([*named, *choose_keys(keys, self.dissolved, KEYS_OF_A_PAGE)])
         for key in (each for each in named if len(under[each]) < CALLED):
             self._add(key, number)
-        ladders = {number: self._climb(keys, KEYS_OF_A_PAGE)}
+        ladders = {number: self._climb(keys)}
         waiting = [number] * KEYS_OF_A_PAGE
         while waiting:
             each = waiting.pop()
@@ -244,15 +242,15 @@ class KeyTable:
     def _read_ladders(self, numbers: set[int], glance: Glance) -> dict[int, Iterator[int]]:
         """Read which keys documents have or may take; none of one that is damaged."""
         made = {number: keys_of(record) for number, record in glance(numbers).items()}
-        first = (choose_keys(keys, self.dissolved, _AHEAD) for keys in made.values())
+        first = (choose_keys(keys, self.dissolved, KEYS_OF_A_PAGE) for keys in made.values())
         self._read(chain.from_iterable(first))
-        ladders = {number: self._climb(keys, _AHEAD) for number, keys in made.items()}
+        ladders = {number: self._climb(keys) for number, keys in made.items()}
         return dict.fromkeys(numbers, iter(())) | ladders
 
     def remove(self, number: int, record: Record) -> None:
         """Remove a document."""
         named = name_keys(record.facts, record.facts.group, self.seed)
-        own = islice(self._climb(keys_of(record), KEYS_OF_A_PAGE), KEYS_OF_A_PAGE)
+        own = islice(self._climb(keys_of(record)), KEYS_OF_A_PAGE)
         for key in (*named, *own):
             self._values.discard(KEYS, octets(key), octets(number))
             self._under.get(key, set()).discard(number)
@@ -268,17 +266,13 @@ class KeyTable:
         had, self._under[key] = self._under[key], {0}
         return had
 
-    def _climb(self, keys: Sequence[int], ahead: int) -> Iterator[int]:
-        """Pass the keys of a document that are not dissolved, in their order.
-
-        Reads so many at first, and more each time: only the first pages of a template, and those
-        of a process, meet many dissolved keys that it does not remember.
-        """
-        left = (key for key in keys if key not in self.dissolved)
-        while some := list(islice(left, ahead)):
+    def _climb(self, keys: Iterable[int]) -> Iterator[int]:
+        """Pass the keys of a document that are not dissolved, in their order."""
+        # Only the first pages of a template, and those of a process, meet many dissolved keys that
+        # it does not remember.
+        for some in cut((key for key in keys if key not in self.dissolved), KEYS_OF_A_PAGE):
             self._read(some)
             yield from (key for key in some if 0 not in self._under[key])
-            ahead *= 2
 
     def _read(self, keys: Iterable[int]) -> None:
         """Read who is under keys, unless that is known."""

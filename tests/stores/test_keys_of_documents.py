@@ -89,7 +89,6 @@ class KeysMachine(RuleBasedStateMachine):
         for module in (stores_keys, upkeep):
             self.patch.setattr(module, "KEYS_OF_A_PAGE", self.FEW)
         self.patch.setattr(stores_keys, "MOST_UNDER_KEY", self.MOST)
-        self.patch.setattr(stores_keys, "_AHEAD", 2)
         self.patch.setattr(stores_keys, "_MOST_REMEMBERED", 5)
         self.dissolved: set[int] = set()
         self.store = Store(MemoryEngine("memory:"), rule="plain")
