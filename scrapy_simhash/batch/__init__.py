@@ -47,11 +47,9 @@ def export_archive(
     config: Config, archive_path: Path, *, all_tables: bool, overwrite: bool
 ) -> Iterator[dict[str, Any]]:
     """Write the fingerprints of the store to an archive, with its seed and recipe."""
-    # What only stubs have is no simhash: it is left out. Without `all_tables`, the archive has only
-    # the sorted fingerprints, and cannot be probed on its own.
+    # Without `all_tables`, the archive has only the sorted fingerprints: it cannot be probed alone.
     with open_as_it_is(config.store) as store:
-        everything = store.fingerprints().size
-        fingerprints = store.fingerprints(stubs=False)
+        fingerprints = store.fingerprints()
         design = store.design if all_tables else SORTED_ONLY
         seed, recipe = store.seed, store.recipe
     with show_progress("writing the archive"):
@@ -62,6 +60,5 @@ def export_archive(
         "archive": str(archive_path),
         "design": design,
         "fingerprints": fingerprints.size,
-        "left_out": everything - fingerprints.size,
         "file_bytes": file_bytes,
     }

@@ -51,7 +51,7 @@ from scrapy_simhash.stores.keyvalues import (
     cut,
     number_of,
 )
-from scrapy_simhash.stores.upkeep import Check, add_duplicates, list_own, read_table, rebuild
+from scrapy_simhash.stores.upkeep import Check, add_duplicates, read_table, rebuild
 from scrapy_simhash.tables.designs import DEFAULT_DESIGN, parse_design
 from scrapy_simhash.tables.probing import Limits, Prober
 
@@ -326,15 +326,12 @@ class Store(AbstractContextManager["Store"]):
             problems = [problem for problem in problems if problem in again]
         return problems
 
-    def fingerprints(self, *, stubs: bool = True) -> NDArray[np.uint64]:
+    def fingerprints(self) -> NDArray[np.uint64]:
         """Read the distinct fingerprints of the tables, sorted; shape (n,).
 
-        Those of near-duplicates are not there. Reads one table. `stubs=False` leaves out those that
-        only stubs have, which are no simhashes; that reads every record instead.
+        Those of near-duplicates are not there. Reads one table.
         """
-        if stubs:
-            return self.read(lambda stored: read_table(stored, 0))
-        return self.read(lambda stored: list_own((each for _, each in stored), stubs=False))
+        return self.read(lambda stored: read_table(stored, 0))
 
     def rebuild(self, tables: str | int | None = None) -> dict[str, int]:
         """Write tables, and all that leads to documents, anew; one transaction reads all records.

@@ -104,7 +104,12 @@ class Check:
 
     def _compare_tables(self) -> Iterator[str]:
         """Compare each table with the fingerprints of the records."""
-        wanted = list_own(self._records.values())
+        own = (
+            each.facts.fingerprint
+            for each in self._records.values()
+            if each.state != State.DUPLICATE
+        )
+        wanted = sort_distinct(np.fromiter(own, np.uint64))
         for number in range(len(self._stored.prober.design.tables)):
             held = read_table(self._stored, number)
             for what, some in (
@@ -159,16 +164,6 @@ def _lead(table: str, member: bytes) -> int:
 
 def _list_dissolved(stored: Documents) -> list[bytes]:
     return [key for key, member in stored.values.scan(KEYS) if member == DISSOLVED]
-
-
-def list_own(records: Iterable[Record], *, stubs: bool = True) -> NDArray[np.uint64]:
-    """List the fingerprints by which documents are found; sorted, shape (n,)."""
-    found = (
-        each.facts.fingerprint
-        for each in records
-        if each.state != State.DUPLICATE and (stubs or not each.facts.stub)
-    )
-    return sort_distinct(np.fromiter(found, np.uint64))
 
 
 def rebuild(stored: Documents, design: Design) -> dict[str, int]:
