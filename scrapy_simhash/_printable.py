@@ -1,8 +1,10 @@
-"""Make text from pages, URLs and user code safe for a log, a terminal or a report."""
+"""What people see: text of pages, URLs and user code made safe; numbers; and progress."""
 
 import re
+import sys
 import traceback
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from datetime import UTC, datetime
 
 # About the length of Scrapy's own lines; a URL may have megabytes.
@@ -102,3 +104,34 @@ def show_bytes(count: float) -> str:
 def describe_error(error: BaseException) -> str:
     """Format an error and the last calls that led to it in one line, escaped."""
     return printable("".join(traceback.format_exception(error))[-MOST_ERROR_CHARACTERS:])
+
+
+# Leaves space for a count of millions and everything else in 80 columns.
+_BAR_CHARACTERS = 12
+
+
+@contextmanager
+def show_progress(unit: str) -> Iterator[Callable[[int, int | None], None]]:
+    """Show a bar; yields a function that takes the numbers of units (a plural) done, and of all.
+
+    If that is never called, or with None, the bar shows that work of unknown length is running.
+    """
+    if not sys.stderr.isatty():
+        yield lambda _done, _total: None
+        return
+    from rich import progress  # noqa: PLC0415 - for terminals only
+    from rich.console import Console  # noqa: PLC0415
+
+    with progress.Progress(
+        progress.TaskProgressColumn(show_speed=True),
+        progress.BarColumn(_BAR_CHARACTERS),
+        progress.MofNCompleteColumn(),
+        progress.TextColumn("{task.description}"),
+        progress.TimeElapsedColumn(),
+        progress.TimeRemainingColumn(),
+        console=Console(stderr=True),  # the answers go to standard output
+        transient=True,
+        redirect_stdout=False,
+    ) as bar:
+        task = bar.add_task(unit, total=None)
+        yield lambda done, total: bar.update(task, completed=done, total=total)

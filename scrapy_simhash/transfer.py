@@ -31,8 +31,7 @@ from scrapy.http import Request
 from scrapy.responsetypes import responsetypes
 from scrapy.utils.misc import build_from_crawler, load_object
 
-from scrapy_simhash._printable import plural
-from scrapy_simhash._progress import show_progress
+from scrapy_simhash._printable import plural, show_progress
 from scrapy_simhash.crawl.policy import find_encoding, find_skip_reason, identify
 from scrapy_simhash.crawl.running import make_open
 from scrapy_simhash.errors import (

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from labels import CorpusError, FolderSites, locate, read_corpus
 
-from scrapy_simhash._progress import show_progress
+from scrapy_simhash._printable import show_progress
 from scrapy_simhash.config import Config, read_config
 from scrapy_simhash.errors import NotJudgedError, SettingError
 from scrapy_simhash.judge.reading import PageReader

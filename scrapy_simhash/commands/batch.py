@@ -12,8 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from scrapy_simhash._files import write_whole
-from scrapy_simhash._printable import plural
-from scrapy_simhash._progress import show_progress
+from scrapy_simhash._printable import plural, show_progress
 from scrapy_simhash.batch import inputs, joins, list_recorded_pairs, planner
 from scrapy_simhash.batch.joins.selfjoin import merge_pairs
 from scrapy_simhash.batch.joins.tables import check_join

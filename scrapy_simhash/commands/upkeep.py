@@ -10,8 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from scrapy_simhash._files import write_whole
-from scrapy_simhash._printable import escape, mask_passwords, plural, printable
-from scrapy_simhash._progress import show_progress
+from scrapy_simhash._printable import escape, mask_passwords, plural, printable, show_progress
 from scrapy_simhash.batch import export_archive
 from scrapy_simhash.commands.answering import describe_match, print_fields
 from scrapy_simhash.errors import PartlyFailedError

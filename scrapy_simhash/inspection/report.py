@@ -24,8 +24,8 @@ from scrapy_simhash._printable import (
     printable,
     show,
     show_bytes,
+    show_progress,
 )
-from scrapy_simhash._progress import show_progress
 from scrapy_simhash.crawl.end import NotFetched
 from scrapy_simhash.crawl.policy import LEFT_OUT
 from scrapy_simhash.crawl.running import add_option

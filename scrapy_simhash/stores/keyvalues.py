@@ -88,30 +88,27 @@ class Header(msgspec.Struct, array_like=True):
     ) -> None:
         """Raise a StoreMismatchError unless the store was made with these; None stands for any."""
         if seed not in {None, self.seed}:
-            problem = (
+            raise StoreMismatchError(
                 "the store was made with another seed, and fingerprints of different seeds cannot "
                 "be compared. Name another store, such as a new one (--store, SIMHASH_STORE)"
             )
-        elif recipe not in {None, self.recipe}:
-            problem = (
+        if recipe not in {None, self.recipe}:
+            raise StoreMismatchError(
                 f"the store was made with another recipe: {self.recipe}, and {recipe} is wanted. "
                 "Name another SIMHASH_STORE and crawl again"
             )
-        elif design not in {None, self.design}:
-            problem = (
+        if design not in {None, self.design}:
+            raise StoreMismatchError(
                 f"the store has table design {self.design}, not {design}. Set SIMHASH_TABLES to "
                 f"'auto' or {self.design!r}, or change the store with `scrapy simhash check "
                 f"--rebuild --tables {design}`, with a SIMHASH_DISTANCE within its reach"
             )
-        elif rule not in {None, self.rule}:
-            problem = (
+        if rule not in {None, self.rule}:
+            raise StoreMismatchError(
                 f"SIMHASH_RULE is {rule!r}, but the store was made with {self.rule!r}, whose "
                 "fingerprints are those of other texts. Set SIMHASH_RULE back, or name another "
                 "SIMHASH_STORE"
             )
-        else:
-            return
-        raise StoreMismatchError(problem)
 
 
 class KeyValues(ABC):
