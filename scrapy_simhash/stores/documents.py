@@ -12,7 +12,7 @@ Rows are packed so::
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from itertools import islice
 from struct import Struct
@@ -101,6 +101,8 @@ class Documents:
     prober: Prober
     header: Header
     dissolved: set[int]  # see `KeyTable`
+    # By host, until this transaction changes one: all candidates of a page ask for them.
+    _samples: dict[str, dict[int, bytes]] = field(init=False, default_factory=dict)
 
     @cached_property
     def keys(self) -> KeyTable:
@@ -239,6 +241,7 @@ class Documents:
             kept = draw_sample(sorted({*there, member}), describe_member, SAMPLE)
             if member in kept and member not in there:
                 values.add(SITES, site, member)
+                self._samples.clear()
             for beyond in set(there).difference(kept):
                 values.discard(SITES, site, beyond)
 
@@ -249,6 +252,7 @@ class Documents:
         values, page = self.values, record.facts
         self.keys.remove(number, record)
         if member := make_member(number, record, self.header.seed):
+            self._samples.clear()
             values.discard(SITES, site_key(host_of(page.url), self.header.seed), member)
         key, member = fingerprint_row(number, record)
         values.discard(FINGERPRINTS, key, member)
@@ -273,8 +277,12 @@ class Documents:
         Each has a digest of what it tells of its site, which changes with that. Their order depends
         on nothing that a site can choose. A gap that a deletion left is filled by later documents.
         """
-        found = self.list_members(host)[:SAMPLE]
-        return {number_of(member[8:16]): member[16:] for member in found}
+        sample = self._samples.get(host)
+        if sample is None:
+            found = self.list_members(host)[:SAMPLE]
+            sample = {number_of(member[8:16]): member[16:] for member in found}
+            self._samples[host] = sample
+        return sample
 
     def list_members(self, host: str) -> list[bytes]:
         """List the members of the sample of a host; on a server there may be too many."""

@@ -31,7 +31,7 @@ from scrapy_simhash.judging.documents import State
 from scrapy_simhash.judging.matching import MOST_CALLED
 from scrapy_simhash.pages.addresses import form_of, host_of
 from scrapy_simhash.pages.features import normalise, read_shingles, tokenise
-from scrapy_simhash.stores.keyvalues import KEYS, cut, octets
+from scrapy_simhash.stores.keyvalues import KEYS, octets
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Container, Iterable, Iterator
@@ -270,7 +270,8 @@ class KeyTable:
         """Pass the keys of a document that are not dissolved, in their order."""
         # Only the first pages of a template, and those of a process, meet many dissolved keys that
         # it does not remember.
-        for some in cut((key for key in keys if key not in self.dissolved), KEYS_OF_A_PAGE):
+        left = (key for key in keys if key not in self.dissolved)
+        while some := list(islice(left, KEYS_OF_A_PAGE)):
             self._read(some)
             yield from (key for key in some if 0 not in self._under[key])
 
