@@ -92,7 +92,7 @@ def folder_of(url: str) -> Path | None:
     if is_url and scheme.lower() in SERVER_SCHEMES:
         server_address(url)
         return None
-    meant = [each for each in SERVER_SCHEMES if url.startswith((f"{each}:", f"{each}//"))]
+    meant = [each for each in SERVER_SCHEMES if url.lower().startswith((f"{each}:", f"{each}//"))]
     if is_url:
         problem = f": unknown scheme {scheme!r}; name a folder, {MEMORY}, or one server with "
         problem += ", ".join(SERVER_SCHEMES)

@@ -43,6 +43,7 @@ def everything(client: Redis) -> dict[bytes, bytes]:
         ("rediss://host:99999", "port must be a number"),
         ("redis://host:0", "port must be a number"),
         ("redis:/localhost", "write redis://HOST, or ./redis:/localhost for a folder"),
+        ("Redis:/localhost", "write redis://HOST"),
         ("rediss:localhost:6379", "write rediss://HOST"),
         ("redis//localhost", "write redis://HOST"),
         (f"mysql://user:{SECRET}@host", "unknown scheme 'mysql'"),
