@@ -189,11 +189,8 @@ class _Import:
         response = kind(request.url, page.status, headers=headers, body=page.body)
         if reason := find_skip_reason(self.config, request, response):
             return Skipped(reason)
-        given = (
-            request.url,
-            find_encoding(response),
-            identify(self.fingerprinter.fingerprint(request)),
-        )
+        identity = identify(self.fingerprinter.fingerprint(request))
+        given = request.url, find_encoding(response), identity
         return Fetched(*given, time=page.time, reader=EVERYONE), page.body
 
     def take_store(self) -> None:

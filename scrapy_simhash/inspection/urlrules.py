@@ -46,20 +46,15 @@ class UrlRule(NamedTuple):
     place: int = 0
 
     def __str__(self) -> str:
-        what = (
-            f"segment {self.place} {self.segment}"
-            if self.segment
-            else f"parameter {self.parameter}"
-        )
-        return f"{self.host} drop-{what}"
+        if self.segment:
+            return f"{self.host} drop-segment {self.place} {self.segment}"
+        return f"{self.host} drop-parameter {self.parameter}"
 
     def apply(self, address: Address) -> Address:
         """Return the form of an address of the host, equal to it where nothing is to be changed."""
         path, query = address.path, address.query
-        if self.parameter:
-            query = tuple(
-                each for each in query if self.parameter not in {each, split_pair(each)[0]}
-            )
+        if name := self.parameter:
+            query = tuple(each for each in query if name not in {each, split_pair(each)[0]})
         elif path[self.place : self.place + 1] == (self.segment,):
             path = path[: self.place] + path[self.place + 1 :] or ("",)
         return address._replace(path=path, query=query)
