@@ -257,7 +257,9 @@ def _describe_undone(drops: int, others: int, *, dry_run: bool) -> str:
 def _explain_left(store: Store, urls: Collection[str], unfit: str) -> str:
     """Say why the documents with these URLs were not chosen; "" of none."""
     found = store.find_documents(urls) if urls else {}
-    known = [] if all(found.values()) else [each.facts.url for each in store.list_documents()]
+    known = store.read(
+        lambda stored: [] if all(found.values()) else [each.facts.url for _, each in stored]
+    )
     return "; ".join(
         f"{url} {unfit}" if stored else add_suggestions(f"{url} is not in the store", url, known)
         for url, stored in sorted(found.items())

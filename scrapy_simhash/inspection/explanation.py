@@ -126,7 +126,7 @@ def _explain_url(config: Config, url: str, log: Path) -> Iterator[dict[str, Any]
         documents = store.find_documents([url])[url]
         logged = _Logged(log, url, {each.text for each in documents} - {""})
         if not documents and logged.last is None:
-            known = [document.facts.url for document in store.list_documents()]
+            known = store.read(lambda stored: [record.facts.url for _, record in stored])
             known += dict.fromkeys(decision.url for decision, _ in _read_if_there(log, quiet=True))
             problem = (
                 f"{url} is neither in the store nor in the log {log}; name it as it was fetched; a "
@@ -262,7 +262,7 @@ def _find_documents(store: Store, url: str) -> list[StoredDocument]:
     """Find the documents of a URL, or raise an error that suggests other spellings in the store."""
     documents = store.find_documents([url])[url]
     if not documents:
-        known = (document.facts.url for document in store.list_documents())
+        known = store.read(lambda stored: [record.facts.url for _, record in stored])
         raise PartlyFailedError(add_suggestions(f"{url} is not in the store", url, known))
     return documents
 
