@@ -290,6 +290,7 @@ class CrawlJudge:
             if page.asked.young and not self._waits_are_over:
                 judge.find_bar = self._refetches.find_bar
                 judge.is_in_vain = self._refetches.is_in_vain
+                judge.number = _PAGES_FROM + page.asked.number
             judge.trusted = trusted
             verdict, entry = judge.judge(document)
             if verdict.reason == UNCHANGED and self._young.find("original", verdict.document):
@@ -381,12 +382,13 @@ class CrawlJudge:
         place = f"{host_of(url)}/{noise.find_place(url)}"
         mine = Page.make(page.document.facts, unpack(page.document.wording))
         seconds = abs(mine.facts.time - kept.page.facts.time)
-        own = noise.list_own(url)
-        used = {each.slot: each for each in (*noise.list_used(seconds, (mine, kept.page)), *own)}
+        own, itself = noise.list_own(url), noise.list_own(mine.facts.url)
+        counting = noise.list_used(seconds, (mine, kept.page))
+        used = {each.slot: each for each in (*counting, *own, *itself)}
         # What changes at every fetch of the original may be what the page is about: a random one.
         fast = noise.list_fast() & Slots(used.values()).locate(mine).keys()
         confirmed = list(self._refetches.list_confirmed(place, used.values(), fast))
-        honest = (*(each for each in own if each.slot not in fast), *confirmed)
+        honest = (*(each for each in own if each.slot not in fast), *itself, *confirmed)
         _, verdict, entry = self._judge(page, Trusted(document, honest))
         is_one = verdict.match is not None and verdict.match.document == document
         if used and page.asked.young and not self._waits_are_over:

@@ -151,12 +151,12 @@ class Hosts:
 
         What changes in the folder of one of them is cut out of both, or copies in another folder
         would never be found. What was seen to change only within more time than is between them
-        does not count; what changed at the address of the kept page itself does.
+        does not count; what changed at the address of one of the two itself does.
         """
         mine, theirs = page.facts.url, kept.facts.url
         seconds = abs(page.facts.time - kept.facts.time)
         if host_of(mine) == host_of(theirs):
-            slots = self.get_noise(theirs).choose((mine, theirs), seconds, own=theirs)
+            slots = self.get_noise(theirs).choose((mine, theirs), seconds, (mine, theirs))
             return clean_both((page, kept), (slots, slots), self._cut)
         one, other = (self.get_noise(url).choose((url,), seconds) for url in (mine, theirs))
         return clean_both((page, kept), (one, other), self._cut)
@@ -164,8 +164,10 @@ class Hosts:
     def list_noise(self, page: Page, kept: Page) -> list[Change]:
         """List what `clean_both` may leave out of two pages of one host."""
         noise, seconds = self.get_noise(kept.facts.url), abs(page.facts.time - kept.facts.time)
-        counting = (noise.list_counting(each.facts.url, seconds) for each in (page, kept))
-        listed = chain(*counting, noise.list_own(kept.facts.url))
+        urls = page.facts.url, kept.facts.url
+        listed = chain(
+            *(noise.list_counting(url, seconds) for url in urls), *map(noise.list_own, urls)
+        )
         return [*{each.slot: each for each in listed}.values()]
 
     def _cut(self, slots: Slots, page: Page, marked: Marks) -> Page:

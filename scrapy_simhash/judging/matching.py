@@ -248,6 +248,7 @@ class Judge:
         find_bar: returns why a kept page may not be asked for once more, or ""; None where nothing
             is asked for.
         is_in_vain: whether a doubt would change nothing.
+        number: of the page itself, should it be asked for once more.
         whole: a page fetched again is unchanged only if all of it is, not its main text alone.
         trusted: leave out this alone of what changes by itself.
         doubt: about the page that was judged, if there is one.
@@ -261,6 +262,7 @@ class Judge:
     hosts: Hosts = field(default_factory=Hosts)
     find_bar: Callable[[Doubt], str] | None = None
     is_in_vain: Callable[[Doubt], bool] = lambda _: False
+    number: int = 0
     whole: bool = False
     trusted: Trusted | None = None
     doubt: Doubt | None = None
@@ -400,6 +402,13 @@ class Judge:
         slots = Slots(sought)
         if sought and RULES[self.rule.name](*clean_both(pages, (slots, slots)), *sites).one:
             return kept._replace(sought=tuple(sought))
+        # Or the view of a page may have the time when it was made, of which that shows nothing.
+        if sites[0].list_views(page.facts.url, url):
+            side = compare_words(pages[0].words, pages[1].words, sites[0].mark(pages[0].words))
+            numbers = side.own & side.words.numbers
+            view = pages[0]._replace(words=side.words.without(numbers))
+            if numbers.any() and RULES[self.rule.name](view, pages[1], *sites).one:
+                return Doubt(self.number, page)
         stays = len(sought) < len(found)
         return _STAYED if stays else "its place could not be found again on other pages"
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
+from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
@@ -243,10 +244,12 @@ class Noise:
         here = (slot for place, slot in self._seen if place == folder)
         return folder if any(folders[slot] < _PAGES for slot in here) else "*"
 
-    def choose(self, urls: tuple[str, ...], seconds: float | None, own: str = "") -> Slots:
+    def choose(
+        self, urls: tuple[str, ...], seconds: float | None, own: tuple[str, ...] = ()
+    ) -> Slots:
         """Choose what counts as noise at one of two addresses, between two answers so far apart.
 
-        What was seen to change at the address `own` itself counts, too.
+        What was seen to change at the addresses `own` themselves counts, too.
         """
         if not self._seen:
             return NO_SLOTS
@@ -257,10 +260,11 @@ class Noise:
             folder: sum(seconds is None or each.seconds <= seconds for each in seen)
             for folder, seen in found.items()
         }
-        key = (*counts.items(), own if own in self._own else "")
+        own = tuple(url for url in own if url in self._own)
+        key = (*counts.items(), own)
         if key not in self._slots:
             changes = (each.change for folder, n in counts.items() for each in found[folder][:n])
-            self._slots[key] = Slots((*changes, *self.list_own(own)))
+            self._slots[key] = Slots((*changes, *chain(*map(self.list_own, own))))
         return self._slots[key]
 
     def list(self, url: str) -> Sequence[Seen]:

@@ -196,15 +196,22 @@ class Sample:
         return Template(words, SHARE_OF_TEMPLATE, LEAST_OF_TEMPLATE)
 
     @cached_property
-    def tails(self) -> dict[int, list[str]]:
-        """Ends of the paths, the shortest first."""
-        return {number: list_tails(page.facts.url) for number, page in self.pages.items()}
+    def ends(self) -> dict[int, list[str]]:
+        """Ends of the addresses."""
+        return {number: list_ends(page.facts.url) for number, page in self.pages.items()}
 
     @cached_property
     def counted(self) -> tuple[Counter[str], Counter[str]]:
-        """How many have each end of a path, and each of what is seen beside the texts."""
+        """How many have each end of an address, and each of what is seen beside the texts.
+
+        Of parameters only switches are an end, of which the sample has one value.
+        """
         beside = (each for page in self.pages.values() for each in set(page.words.wording.beside))
-        return Counter(tail for tails in self.tails.values() for tail in tails), Counter(beside)
+        ends = Counter(end for ends in self.ends.values() for end in set(ends))
+        values = Counter(end.partition("=")[0] for end in ends if end.startswith("?"))
+        for end in [end for end in ends if values[end.partition("=")[0]] > 1]:
+            del ends[end]
+        return ends, Counter(beside)
 
 
 class Site:
@@ -269,9 +276,20 @@ class Site:
         others = sum(seen in pages[n].words.wording.beside for n in self._left_out)
         return self.known and self._sample.counted[1][seen] - others >= self._least
 
-    def _has_tail(self, tail: str) -> bool:
-        others = sum(tail in self._sample.tails[number] for number in self._left_out)
-        return self.known and self._sample.counted[0][tail] - others >= self._least
+    def _has_end(self, end: str) -> bool:
+        others = sum(end in self._sample.ends[number] for number in self._left_out)
+        return self.known and self._sample.counted[0][end] - others >= self._least
+
+    def part(self, url: str) -> tuple[str, str]:
+        """Part an address from its end, if that is the site's: "/view", "?print=1"."""
+        rest, _, query = url.partition("#")[0].partition("?")
+        switches = [end for end in list_ends(url) if self._has_end(end)] if query else []
+        if query and (left := [each for each in list_ends(url) if each not in switches]):
+            return f"{rest}?{'&'.join(each[1:] for each in left)}", "".join(switches)
+        ends = list_ends(rest)
+        shared = next((n for n, end in enumerate(ends) if not self._has_end(end)), len(ends))
+        end = ends[shared - 1] if shared else ""
+        return rest.rstrip("/").rsplit("/", shared)[0], "".join((end, *switches))
 
     def find_name(self, url: str) -> tuple[str, str]:
         """Find the last name in an address that is not the site's, and what of it is the site's.
@@ -279,13 +297,17 @@ class Site:
         >>> UNKNOWN.find_name("http://a.example/jobs/7")
         ('7', '')
         """
-        tails = list_tails(url)
-        shared = next((n for n, tail in enumerate(tails) if not self._has_tail(tail)), len(tails))
-        rest = url.partition("#")[0].rstrip("/").rsplit("/", shared)[0]
+        rest, end = self.part(url)
         # What stands behind an identifier belongs to it in any case: "4022/view".
         before = _IDENTIFIER.search(rest.partition("?")[0])
-        name = f"{before[1]}/{last_segment(rest)}" if before else last_segment(rest)
-        return name, tails[shared - 1] if shared else ""
+        return f"{before[1]}/{last_segment(rest)}" if before else last_segment(rest), end
+
+    def list_views(self, mine: str, theirs: str) -> list[Page]:
+        """List such views as the one of two addresses is of the other one's page."""
+        (rest, end), (other_rest, other_end) = self.part(mine), self.part(theirs)
+        if rest != other_rest or end == other_end or not end.startswith(other_end):
+            return []
+        return [page for page in self.pages if self.part(page.facts.url)[1] == end]
 
     def are_two_folders(self, first: str, second: str) -> bool:
         """Whether folders make two addresses with one name two: /7/view, /8/view; /rome/rooms.
@@ -326,11 +348,11 @@ UNKNOWN = Site({})
 MET = Site({}, is_met=True)
 
 
-def list_tails(url: str) -> list[str]:
-    """List the ends of a path, the shortest first, without the whole; none with a query."""
+def list_ends(url: str) -> list[str]:
+    """List the ends of a path, the shortest first, without the whole; or else the parameters."""
     address = parse_address(url)
     if address is None or address.query:
-        return []
+        return [f"?{pair}" for pair in address.query] if address else []
     path = "/".join(address.path).strip("/")
     return [path[place.start() + 1 :] for place in re.finditer("/", path)][::-1]
 
@@ -393,7 +415,7 @@ def _have_other_names(mine: str, theirs: str, site: Site, other_site: Site) -> b
     if not host or host.split(".")[-2:] != another.split(".")[-2:]:
         return False
     (one, end), (other, another_end) = site.find_name(mine), other_site.find_name(theirs)
-    if one != other or (end and another_end and end != another_end):
+    if one != other or end != another_end:
         return True
     return (host == another or site.known) and site.are_two_folders(mine, theirs)
 
@@ -436,8 +458,10 @@ def _part_other_names(page: Page, kept: Page, side: Side, other: Side, site: Sit
                 one.words.show(one.own)
             )
     gaps = find_gaps(page.words, kept.words)
-    yield _find_replaced(gaps, side, other)
-    yield _find_address_word(page, kept, side, other)
+    views = site.list_views(page.facts.url, kept.facts.url)
+    yield _find_replaced(gaps, side, other, views)
+    if not views:
+        yield _find_address_word(page, kept, side, other)
     if signs := find_signs(page.words, kept.words):
         yield f"other signs: {signs[0]!r} / {signs[1]!r}"
     yield _find_beside(page, kept, site)
@@ -452,19 +476,19 @@ def _says_other_rest(page: Page, kept: Page) -> bool:
     return page.words.wording.rest not in {b"", kept.words.wording.rest}
 
 
-def _find_replaced(gaps: list[Gap], side: Side, other: Side) -> str:
+def _find_replaced(gaps: list[Gap], side: Side, other: Side, views: list[Page]) -> str:
     """Find why what stands between equal blocks is no mere insertion, or return ""."""
     words, kept = side.words, other.words
     for gap in gaps:
         if gap.start == gap.end:  # of the kept page
             continue
         here = words.tokens[gap.start : gap.end]
-        if gap.other_start < gap.other_end and not _is_frame(gap, side, other):
+        if gap.other_start < gap.other_end and not _is_frame(gap, side, other, views):
             there = kept.tokens[gap.other_start : gap.other_end]
             return "words in the place of others: {!r} / {!r}".format(*_show_apart(here, there))
         own = side.own[gap.start : gap.end]
         in_main = (own & words.main[gap.start : gap.end]).any()
-        if in_main or 0 < own.sum() <= FIELD_WORDS:
+        if in_main or (own.any() if views else 0 < own.sum() <= FIELD_WORDS):
             return f"own words: {' '.join(here[:_WORDS_SHOWN])!r}"
     moved = _find_moved(gaps, words, kept)
     return f"words in another order: {moved!r}" if moved else ""
@@ -481,17 +505,21 @@ def _show_apart(here: Sequence[str], there: Sequence[str]) -> Iterator[str]:
         yield " ".join(words[start : start + _WORDS_SHOWN])
 
 
-def _is_frame(gap: Gap, side: Side, other: Side) -> bool:
-    """Whether a gap is at an end of both pages, and the site's on the kept one."""
+def _is_frame(gap: Gap, side: Side, other: Side, views: list[Page]) -> bool:
+    """Whether a gap is at an end of both pages, and the site's on the kept one.
+
+    Or, of a view of that, on all such views.
+    """
     mine, theirs = slice(gap.start, gap.end), slice(gap.other_start, gap.other_end)
     ends = len(side.words), len(other.words)
-    return (
-        (gap.start == 0 == gap.other_start or (gap.end, gap.other_end) == ends)
-        and gap.other_end - gap.other_start > FIELD_WORDS
-        and not other.own[theirs].any()
-        and not side.words.main[mine].any()
-        and not (side.own & side.words.numbers)[mine].any()
-    )
+    is_end = gap.start == 0 == gap.other_start or (gap.end, gap.other_end) == ends
+    is_short = gap.other_end - gap.other_start <= FIELD_WORDS
+    if not is_end or is_short or (side.own & side.words.numbers)[mine].any():
+        return False
+    if len(views) < LEAST_OF_TEMPLATE:
+        return not (other.own[theirs].any() or side.words.main[mine].any())
+    said = set(compress(side.words.tokens[mine], ~side.words.numbers[mine]))
+    return all(said.issubset(view.words.tokens) for view in views)
 
 
 def _find_moved(gaps: list[Gap], words: Words, kept: Words) -> str:

@@ -296,3 +296,31 @@ async def test_pages_are_not_dropped_for_a_random_one(tmp_path: Path, first: str
     kept = {path.partition("?")[0] for path in done.paths}
     assert len(kept) == 20
     assert len(done.paths) <= 22
+
+
+async def test_print_views_that_show_when_they_were_made(tmp_path: Path) -> None:
+    """Of such a view itself is asked; what it says that stays is a page's own."""
+
+    def show(number: int, _: int) -> str:
+        text = "".join(f"<p>{' '.join(make_words(60 * number + n, 30))}</p>" for n in range(3))
+        nav = f"<nav>Home News Shop and what else you may see: {make_words(9_000, 9)}</nav>"
+        return f"<html><title>Page {number}</title><body>{nav}<main>{text}</main></body></html>"
+
+    def show_print(number: int, place: int) -> str:
+        code = 100 * number if number % 4 == 0 else 0
+        frame = f"<p>Printed from our shop at {place:07} today, code {code}.</p>"
+        return re.sub("<nav>.*</nav>", "", show(number, place)).replace(
+            "</main>", f"</main>{frame}"
+        )
+
+    pages: dict[str, Any] = {
+        f"/p/{number}{view}": partial(make, number)
+        for number in range(20)
+        for view, make in (("", show), ("?print=1", show_print))
+    }
+    done = await crawl_pages(tmp_path, pages, CONCURRENT_REQUESTS=1)
+    views = [path for path in done.paths if "?" in path]
+    assert {f"/p/{number}?print=1" for number in range(4, 20, 4)} <= set(views)
+    assert len(views) <= 12
+    assert len(done.paths) == 20 + len(views)
+    assert done.counted["refetched"] <= 15

@@ -301,7 +301,7 @@ def test_a_label_may_stay_where_what_it_labels_is_missing() -> None:
         noise.add(URL + page, learn(first, second), 5)
     third = make(*TEXT, LONG, "advertisement", "what a third one says", *TEXT, tags=tags)
     assert not noise.choose((URL + "three",), 60).mark(third).any()
-    assert noise.choose((URL + "two",), 60, own=URL + "two").mark(first).any()
+    assert noise.choose((URL + "two",), 60, own=(URL + "two",)).mark(first).any()
 
 
 @pytest.mark.parametrize("heads", [(), ("more", "look", "see")])
@@ -509,7 +509,7 @@ def test_what_is_chosen_is_remembered_up_to_a_bound() -> None:
         noise.add(f"http://a.example/p/{number}", changed(), 5)
     for number in range(300):
         page = f"http://a.example/p/{number}"
-        assert noise.choose((page, page), 60, own=page)
+        assert noise.choose((page, page), 60, own=(page,))
     assert len(noise._slots) <= 3
     for number in range(600):
         noise.choose((f"http://a.example/{'x' * number}/1",), 60)

@@ -206,6 +206,35 @@ def test_variants_in_the_words_of_all_products() -> None:
     assert list_dropped(pages) == []
 
 
+VIEWS = ["/p/{}/view", "/p/{}?view=1"]
+
+
+@pytest.mark.parametrize("view", VIEWS)
+def test_views_that_say_something_else_are_kept(view: str) -> None:
+    """40 of 40 second-hand prices beside the text of each product were lost."""
+    pages = [
+        (path.format(number), make_article(number, beside=f"<aside><p>Price {price} euros</aside>"))
+        for number in range(12)
+        for path, price in (("/p/{}", 100 + number), (view, 31 + number))
+    ]
+    assert list_dropped(pages) == []
+
+
+@pytest.mark.parametrize("view", VIEWS)
+def test_views_in_a_frame_of_their_own_are_dropped(view: str) -> None:
+    frame = "<nav>Home News Shop and what else you may see: offer {}</nav>"
+    pages = []
+    for number in range(16):
+        page = make_article(number)
+        page = page.replace("<nav>Home News Shop</nav>", frame.format(make_words(number, 2)))
+        printed = re.sub("<nav>.*</nav>", "<p>Printed from our shop", page)
+        pages += [(f"/p/{number}", page), (view.format(number), printed)]
+    views = [path for path, _ in pages[1::2]]
+    dropped = list_dropped(pages)
+    assert set(dropped) < set(views)  # the first ones show that they are views
+    assert len(dropped) >= 8
+
+
 def test_an_address_with_a_long_number_takes_no_time() -> None:
     """A pattern that went back for each digit took minutes."""
     name = f"{'1' * 1_000}/view"
