@@ -91,11 +91,12 @@ class CoreSpider(Spider):
         self.first_copies = defaultdict[int, set[int]](set)
         self.found = dict.fromkeys(("drops", "undelivered", "wrong"), 0)
         self.crawler.signals.connect(self.note, near_duplicate_found)
-        order = list(range(PAGES))
+        order = list(range(len(self.site.pages)))
         if self.given.get("adjacent"):
             order.sort(key=lambda number: (self.site.families[number], number))
         for number in order:
-            yield Request(f"http://{number % self.given.get('hosts', 1)}.example/{number}")
+            host = f"{self.given.get('name', '')}{number % self.given.get('hosts', 1)}.example"
+            yield Request(f"http://{host}/{number}")
             await asyncio.sleep(0)
 
     def note(self, response: Response, verdict: dict[str, Any]) -> None:
@@ -118,10 +119,12 @@ def crawl_here(given: dict[str, Any]) -> dict[str, Any]:
     """Crawl the made-up site in this process.
 
     Args:
-        given: `store`; there may be `item_seconds`, `hosts`, `adjacent`, and `killed` (`judge` or
-            `crawl`) with `killed_after`, how many items.
+        given: `store`; there may be `pages` (200), `item_seconds`, `hosts` and `name`, with which
+            they begin, `adjacent`, and `killed` (`judge` or `crawl`) with `killed_after`, how many
+            items.
     """
-    site = make_site((make_page(number, 0) for number in range(PAGES)), PAGES)
+    pages = given.get("pages", PAGES)
+    site = make_site((make_page(number, 0) for number in range(pages)), pages)
 
     async def answer(request: Request) -> Response:
         return answer_html(request, site.pages[number_of(request.url)])
