@@ -99,7 +99,7 @@ def crawl_at_once(pages: int) -> float:
         given = {"store": server, "pages": pages, "item_seconds": 0}
         with ThreadPoolExecutor(CRAWLS) as pool:
             found = list(pool.map(run_apart, ({**given, "name": f"{n}-"} for n in range(CRAWLS))))
-    return CRAWLS * pages / max(each["seconds"] for each in found)
+    return CRAWLS * pages / max(float(each["seconds"]) for each in found)
 
 
 def main() -> None:

@@ -302,6 +302,16 @@ class Site:
         before = _IDENTIFIER.search(rest.partition("?")[0])
         return f"{before[1]}/{last_segment(rest)}" if before else last_segment(rest), end
 
+    def list_beside(self, mine: str, theirs: str) -> list[Page]:
+        """List the pages that are in the folder in which the one of two addresses parts."""
+        one, other = parse_address(mine), parse_address(theirs)
+        if one is None or other is None:
+            return []
+        pairs = enumerate(zip(one.path, other.path, strict=False), 1)
+        depth = next((n for n, (first, second) in pairs if first != second), 0)
+        parsed = ((page, parse_address(page.facts.url)) for page in self.pages)
+        return [p for p, address in parsed if address and address.path[:depth] == one.path[:depth]]
+
     def list_views(self, mine: str, theirs: str) -> list[Page]:
         """List such views as the one of two addresses is of the other one's page."""
         (rest, end), (other_rest, other_end) = self.part(mine), self.part(theirs)
@@ -592,12 +602,13 @@ def _judge_one_name(
     common = int(min(side.common.sum(), other.common.sum()))
     if _says_other_rest(page, kept) and page.words.wording.is_cut_in_main:
         return Ruling(one=False, why=OTHER_REST, common=common, sides=(side, other))
+    why = next(filter(None, _part_one_name(page, kept, side, other, sites[0])), "")
     if common >= STUB_WORDS and side.own.sum() <= OWN_SHARE_OF_PART * common:
         other = other._replace(own=other.own & other.words.main)
     own = max(map(_count_own, (side, other)))
     names = _count_names(page, kept, sites)
     called = not names or page.title == kept.title or page.heading == kept.heading != ()
-    if why := next(filter(None, _part_one_name(page, kept, side, other, known=sites[0].known)), ""):
+    if why:
         return Ruling(one=False, why=why, own=own, common=common)
     if called and not (side.alone.any() or other.alone.any()):
         return Ruling(one=True, why="the same words", own=own, common=common)
@@ -621,9 +632,7 @@ def _judge_one_name(
     return Ruling(one=False, why=why, own=own, common=common)
 
 
-def _part_one_name(
-    page: Page, kept: Page, side: Side, other: Side, *, known: bool
-) -> Iterator[str]:
+def _part_one_name(page: Page, kept: Page, side: Side, other: Side, site: Site) -> Iterator[str]:
     """List what makes two pages of one name two, however little it is; "" says nothing."""
     mine, theirs = page.facts.url, kept.facts.url
     if host_of(mine) == host_of(theirs) and not _is_one_address(mine, theirs):
@@ -631,10 +640,12 @@ def _part_one_name(
         words = _find_subject(one, another, side), _find_subject(another, one, other)
         if all(words):
             yield f"two folders: {words[0]!r} / {words[1]!r}"
-        if one and another and not _A_NUMBER.search(one + another):  # no releases
-            yield _find_edit(side, other)
+        if not _A_NUMBER.search(one + another):  # no releases
+            yield _find_edit(side, other) if one and another else ""
+            beside = site.list_beside(mine, theirs)
+            yield _find_replacing(side, other, beside) if site.known else ""
         yield _find_address_word(page, kept, side, other)  # of what stands behind a name
-        yield _find_two_names(page, kept, known=known)
+        yield _find_two_names(page, kept, known=site.known)
     if paragraph := find_paragraph(side):
         yield f"a paragraph of its own: {paragraph!r}"
     if max(side.both.mean(), other.both.mean()) < LEAST_MAIN:
@@ -652,6 +663,19 @@ def _find_edit(side: Side, other: Side) -> str:
         # Words that are the site's, or elsewhere on the other page, name a page no less.
         one, another = (_list_said(each.words, ~each.words.numbers, at) for each, at in stretches)
         if all(both) and (own or (one - another and another - one)):
+            return "words in the place of others: {!r} / {!r}".format(*_show_apart(*both))
+    return ""
+
+
+def _find_replacing(side: Side, other: Side, beside: list[Page]) -> str:
+    """Find own words in the place of others that no page of the folder has, or ""."""
+    own = side.own.copy()
+    for page in beside:
+        own &= page.words.counted[1].count(side.words.triples[1]) == 0
+    for gap in find_gaps(side.words, other.words) if own.any() else ():
+        mine, theirs = slice(*gap[:2]), slice(*gap[2:])
+        if own[mine].any() and other.own[theirs].any():
+            both = side.words.tokens[mine], other.words.tokens[theirs]
             return "words in the place of others: {!r} / {!r}".format(*_show_apart(*both))
     return ""
 

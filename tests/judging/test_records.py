@@ -209,15 +209,16 @@ def test_variants_in_the_words_of_all_products() -> None:
 VIEWS = ["/p/{}/view", "/p/{}?view=1"]
 
 
-@pytest.mark.parametrize("view", VIEWS)
+@pytest.mark.parametrize("view", [*VIEWS, "/used/{}", "/view/p/{}"])
 def test_views_that_say_something_else_are_kept(view: str) -> None:
     """40 of 40 second-hand prices beside the text of each product were lost."""
+    footer = "<footer><p>Price {} euros today<p>"
     pages = [
-        (path.format(number), make_article(number, beside=f"<aside><p>Price {price} euros</aside>"))
-        for number in range(12)
+        (path.format(number), make_article(number).replace("<footer>", footer.format(price)))
+        for number in range(10, 22)
         for path, price in (("/p/{}", 100 + number), (view, 31 + number))
     ]
-    assert list_dropped(pages) == []
+    assert list_dropped([*ARTICLES, *pages]) == []
 
 
 @pytest.mark.parametrize("view", VIEWS)
