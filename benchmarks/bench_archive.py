@@ -34,7 +34,7 @@ from scrapy_simhash.batch.archive.format import (
     choose_key_bytes,
     group_blocks,
 )
-from scrapy_simhash.tables.designs import parse_design
+from scrapy_simhash.tables import parse_design
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

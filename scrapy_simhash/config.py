@@ -160,7 +160,7 @@ class Config:
         return Rule(self.distance, self.rule)
 
     def _check_distance(self) -> None:
-        from scrapy_simhash.tables.designs import parse_design  # noqa: PLC0415 - few need it
+        from scrapy_simhash.tables import parse_design  # noqa: PLC0415 - few need it
 
         automatic = self.tables == "auto"
         try:

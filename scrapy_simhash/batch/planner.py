@@ -12,7 +12,7 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from scrapy_simhash.simhash import FINGERPRINT_BITS
-from scrapy_simhash.tables.designs import (
+from scrapy_simhash.tables import (
     FEWEST_PREFIX_BITS,
     FINGERPRINT_BYTES,
     MOST_FLIPS,

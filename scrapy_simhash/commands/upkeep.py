@@ -21,7 +21,7 @@ from scrapy_simhash.pages.addresses import is_better_url
 from scrapy_simhash.stores.opening import folder_of, open_as_it_is, open_store, show_url
 from scrapy_simhash.stores.store import choose_distance
 from scrapy_simhash.stores.upkeep import add_duplicates
-from scrapy_simhash.tables.designs import DEFAULT_DESIGN, parse_design
+from scrapy_simhash.tables import DEFAULT_DESIGN, parse_design
 from scrapy_simhash.transfer import import_sources
 
 if TYPE_CHECKING:

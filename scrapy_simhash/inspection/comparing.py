@@ -15,7 +15,7 @@ from scrapy_simhash.judging.hosts import Hosts
 from scrapy_simhash.judging.matching import compare_by_words, compare_plainly
 from scrapy_simhash.judging.rule import UNKNOWN
 from scrapy_simhash.simhash import hamming_distance
-from scrapy_simhash.tables.designs import parse_design
+from scrapy_simhash.tables import parse_design
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -29,7 +29,7 @@ from scrapy_simhash.pages.links import MOSTLY_NEW
 from scrapy_simhash.pages.wording import unpack
 from scrapy_simhash.simhash import simhash
 from scrapy_simhash.stores.opening import open_as_it_is
-from scrapy_simhash.tables.designs import parse_design
+from scrapy_simhash.tables import parse_design
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence

@@ -49,7 +49,7 @@ from scrapy_simhash.stores.keyvalues import (
     number_of,
     octets,
 )
-from scrapy_simhash.tables.probing import MOST_IN_BUCKET, MOST_IN_PLAIN_BUCKET, Limits
+from scrapy_simhash.tables import MOST_IN_BUCKET, MOST_IN_PLAIN_BUCKET, Limits
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -57,7 +57,7 @@ if TYPE_CHECKING:
     from scrapy_simhash.judging.documents import Document, Rule
     from scrapy_simhash.pages.facts import Facts, Share
     from scrapy_simhash.stores.keyvalues import Header, KeyValues
-    from scrapy_simhash.tables.probing import Probe, Prober
+    from scrapy_simhash.tables import Probe, Prober
 
 
 # Of plain simhash: no page may cost more than this many records, however many are near to it.

@@ -35,7 +35,7 @@ import msgspec
 
 from scrapy_simhash.errors import StoreMismatchError
 from scrapy_simhash.pages.facts import Reader, Recipe, Share  # noqa: TC001 - msgspec reads them
-from scrapy_simhash.tables.probing import ROW_BYTES
+from scrapy_simhash.tables import ROW_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -149,7 +149,7 @@ class KeyValues(ABC):
         """Read sets in the order of their keys: members, each behind its key, side by side.
 
         Members ascend; keys are of one length. Passes over sets of more members than `in_bucket`,
-        if not None, which is `probing.MOST_IN_BUCKET` or more in TABLES; returns their keys, too.
+        if not None, which is `tables.MOST_IN_BUCKET` or more in TABLES; returns their keys, too.
         """
 
     # What follows is right for every kind, and worth writing anew for some.

@@ -42,7 +42,7 @@ from scrapy_simhash.stores.keyvalues import (
     cut,
 )
 from scrapy_simhash.stores.opening import server_address, show_url
-from scrapy_simhash.tables.probing import MOST_IN_BUCKET
+from scrapy_simhash.tables import MOST_IN_BUCKET
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence

@@ -52,8 +52,7 @@ from scrapy_simhash.stores.keyvalues import (
     number_of,
 )
 from scrapy_simhash.stores.upkeep import Check, add_duplicates, read_table, rebuild
-from scrapy_simhash.tables.designs import DEFAULT_DESIGN, parse_design
-from scrapy_simhash.tables.probing import Limits, Prober
+from scrapy_simhash.tables import DEFAULT_DESIGN, Limits, Prober, parse_design
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
@@ -62,7 +61,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from scrapy_simhash.judging.documents import Document, Verdict
-    from scrapy_simhash.tables.designs import Design
+    from scrapy_simhash.tables import Design
 
 Result = TypeVar("Result")
 

@@ -38,14 +38,14 @@ from scrapy_simhash.stores.keyvalues import (
     number_of,
     octets,
 )
-from scrapy_simhash.tables.probing import ROW, ROW_BYTES, Prober
+from scrapy_simhash.tables import ROW, ROW_BYTES, Prober
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from numpy.typing import NDArray
 
-    from scrapy_simhash.tables.designs import Design
+    from scrapy_simhash.tables import Design
 
 _NO_WORDING = "no page is dropped for it until it was fetched again, which mends it"
 _DERIVED = (IDENTITIES, FINGERPRINTS, SITES, KEYS)

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from scrapy_simhash.batch.archive import Archive, write_archive
 from scrapy_simhash.batch.archive import format as archive_format
 from scrapy_simhash.errors import ArchiveError, StoreError
-from scrapy_simhash.tables.designs import parse_design
+from scrapy_simhash.tables import parse_design
 from tests.helpers.oracle import distance_between
 from tests.helpers.strategies import crowds, fingerprints, masks
 

@@ -12,7 +12,7 @@ from scrapy_simhash.errors import StoreMismatchError
 from scrapy_simhash.judging.documents import StoredDocument, Verdict
 from scrapy_simhash.pages.facts import SKETCH_BYTES
 from scrapy_simhash.stores.store import Store
-from scrapy_simhash.tables.designs import parse_design
+from scrapy_simhash.tables import parse_design
 from tests.helpers.documents import document
 from tests.helpers.oracle import Oracle, distance_between
 from tests.helpers.strategies import fingerprints as any_fingerprint

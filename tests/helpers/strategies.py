@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 from hypothesis import strategies as st
 
-from scrapy_simhash.tables.designs import Design
+from scrapy_simhash.tables import Design
 
 BITS = 64
 fingerprints = st.integers(0, 2**BITS - 1)

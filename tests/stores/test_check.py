@@ -33,8 +33,7 @@ from scrapy_simhash.stores.keyvalues import (
     octets,
 )
 from scrapy_simhash.stores.store import Store
-from scrapy_simhash.tables.designs import parse_design
-from scrapy_simhash.tables.probing import Prober
+from scrapy_simhash.tables import Prober, parse_design
 from tests.helpers.documents import READER, document
 
 A, B, C = 0x0123_4567_89AB_CDEF, 0xFEDC_BA98_7654_3210, 0x00FF_00FF_00FF_00FF

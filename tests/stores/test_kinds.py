@@ -25,8 +25,7 @@ from scrapy_simhash.stores.keyvalues import FORMAT, IDENTITIES, TABLES, Engine, 
 from scrapy_simhash.stores.lmdb import MemoryEngine
 from scrapy_simhash.stores.store import Store
 from scrapy_simhash.stores.upkeep import read_table
-from scrapy_simhash.tables.designs import parse_design
-from scrapy_simhash.tables.probing import Limits, Prober
+from scrapy_simhash.tables import Limits, Prober, parse_design
 from tests.helpers.documents import document, judge, open_lmdb
 from tests.helpers.needing import examples, slow_but
 from tests.helpers.oracle import Rows, distance_between

@@ -13,7 +13,7 @@ from scrapy_simhash.stores import redis as redis_kind
 from scrapy_simhash.stores.documents import Documents
 from scrapy_simhash.stores.keyvalues import IDENTITIES, KEYS, TABLES, KeyValues, octets
 from scrapy_simhash.stores.redis import RedisEngine
-from scrapy_simhash.tables.probing import Limits
+from scrapy_simhash.tables import Limits
 from tests.helpers.children import running
 from tests.helpers.documents import document
 from tests.helpers.oracle import Rows

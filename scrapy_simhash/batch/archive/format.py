@@ -39,7 +39,7 @@ from scrapy_simhash.batch.archive.compression import (
 from scrapy_simhash.errors import ArchiveError
 from scrapy_simhash.pages.facts import Recipe  # noqa: TC001 - msgspec reads it
 from scrapy_simhash.simhash import check_fingerprint
-from scrapy_simhash.tables.designs import FINGERPRINT_BYTES, Design, Table, parse_design
+from scrapy_simhash.tables import FINGERPRINT_BYTES, Design, Table, parse_design
 
 if TYPE_CHECKING:
     import os

@@ -27,7 +27,7 @@ from scrapy_simhash.batch.archive.format import (
 )
 from scrapy_simhash.errors import ArchiveError
 from scrapy_simhash.simhash import FINGERPRINT_BITS, check_fingerprint
-from scrapy_simhash.tables.designs import parse_design
+from scrapy_simhash.tables import parse_design
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator

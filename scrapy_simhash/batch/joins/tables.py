@@ -22,7 +22,7 @@ import numpy as np
 
 from scrapy_simhash.judging.words import sort_distinct
 from scrapy_simhash.simhash import FINGERPRINT_BITS
-from scrapy_simhash.tables.designs import BitBlock, Table, block_widths, lay_blocks
+from scrapy_simhash.tables import BitBlock, Table, block_widths, lay_blocks
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""Table designs: which bits lead each permuted, sorted table (paper, section 3.1).
+"""Permuted, sorted tables: designs of them, and probes for near fingerprints (paper, section 3.1).
 
 Fingerprints that differ in at most k of 64 bits, cut into m > k blocks, agree in at least m - k
 of the blocks. For each choice of m - k blocks, a *permutation* moves them to the front; in the
@@ -9,21 +9,27 @@ A 12-bit example with m = 3 blocks of 4 bits, k = 1, table "B C first"::
     permuted      1100 0011 0101              1100 0011 0111   <- the same leading 8 bits
 
 Designs have names: those of Example 3.1, and any blocks and distance.
+
+A row of a table has 9 octets: the table's number, then the permuted fingerprint. The number and
+the leading `key_bytes` octets of the fingerprint are the row's *key*, the others its *rest*. A
+*bucket* is all rows with one key. `stores` keeps the rows.
 """
 
 from __future__ import annotations
 
 import math
 import re
+import sys
 from dataclasses import dataclass
-from functools import cached_property
-from itertools import combinations
-from typing import TYPE_CHECKING, TypeVar
+from functools import cached_property, lru_cache
+from itertools import chain, combinations
+from struct import Struct
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
-from scrapy_simhash.simhash import FINGERPRINT_BITS
+from scrapy_simhash.simhash import FINGERPRINT_BITS, check_fingerprint
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     import numpy as np
     from numpy.typing import NDArray
@@ -100,7 +106,7 @@ class Design:
     """A set of tables, and how they are probed.
 
     Attributes:
-        name: as in the settings, in a store's header and in logs (`designs.parse_design`).
+        name: as in the settings, in a store's header and in logs (`parse_design`).
         tables: the permutations.
         reaches: the distances in bits that the tables are complete for, where a probe flips up to
             0, 1, ... bits of each table's prefix, in all combinations (multi-index hashing:
@@ -293,3 +299,125 @@ def _runs(bits: Sequence[int]) -> list[BitBlock]:
         else:
             runs.append(BitBlock(bit, 1))
     return runs
+
+
+ROW_BYTES = 1 + FINGERPRINT_BYTES
+# Plain simhash skips a bucket with more rows, so that crafted pages cost less than three times as
+# much as others (2.6 times, measured; 8 times with four times as many rows). Ten times as many rows
+# as an ordinary bucket of four tables has at 100 million documents.
+MOST_IN_PLAIN_BUCKET = 16_384
+# Where rare triples propose as well: what shares a prefix with so many is a template's.
+MOST_IN_BUCKET = 1_024
+# For `np.dtype`.
+ROW = [("table", "u1"), ("permuted", ">u8")]
+_ROW = Struct(">BQ")
+# A probe with numpy costs as much as one of so many rows without it.
+_FEW_ROWS = 48
+
+
+class Probe(NamedTuple):
+    """The result of probing the tables."""
+
+    near: list[tuple[int, int]]  # (distance, fingerprint) of each, nearest first
+    complete: bool  # no bucket was skipped, and nothing that was found
+
+
+class Limits(NamedTuple):
+    """How far a probe goes.
+
+    Attributes:
+        bits: within which fingerprints are near; the design reaches these.
+        most: of the near fingerprints; the nearest ones.
+        in_bucket: buckets with more rows are skipped; None reads all, however long it takes.
+        or_nothing: find nothing where there are more than `most`, if it is much more.
+    """
+
+    bits: int
+    most: int = sys.maxsize
+    in_bucket: int | None = None
+    or_nothing: bool = False
+
+
+class Prober:
+    """Probes the tables of a design, wherever they are stored."""
+
+    def __init__(self, design: Design) -> None:
+        self.design = design
+        self._key_end = 1 + design.key_bytes
+        self._keys = Struct(f"{self._key_end}s{ROW_BYTES - self._key_end}x" * len(design.tables))
+        self._pairs = Struct(f"{self._key_end}s{ROW_BYTES - self._key_end}s")
+
+    def split(self, fingerprint: int) -> list[tuple[bytes, bytes]]:
+        """Split the rows of a fingerprint into key and rest, one pair for each table."""
+        return list(self._pairs.iter_unpack(self.design.rows(check_fingerprint(fingerprint))))
+
+    def _list_keys(self, rows: bytes, flips: int) -> tuple[bytes, ...]:
+        """List the keys that a probe reads."""
+        if not flips:
+            return self._keys.unpack(rows)
+        import numpy as np  # noqa: PLC0415 - Scrapy's process needs names only
+
+        keys = np.frombuffer(rows, np.uint8).reshape(-1, 1, ROW_BYTES)[..., : self._key_end]
+        octets = (keys ^ _masks(self.design.key_bytes, flips)).tobytes()
+        return Struct(f"{self._key_end}s" * (len(octets) // self._key_end)).unpack(octets)
+
+    def probe(
+        self,
+        read: Callable[[tuple[bytes, ...], int | None], tuple[bytes, list[bytes]]],
+        fingerprint: int,
+        limits: Limits,
+    ) -> Probe:
+        """Find every fingerprint within some bits, as far as the limits allow.
+
+        `read` gets keys and `in_bucket`; it returns the rows of the keys, side by side, and those
+        of the keys that have more.
+        """
+        # Cost: for each key one descent of the B-tree, and the candidates with that key, on average
+        # documents / 256**key_bytes. Each table has one key, and one more for each combination of
+        # bits that the design must flip for this distance.
+        distance, most, in_bucket, or_nothing = limits
+        flips, rows = self.design.flips_for(distance), self.design.rows(fingerprint)
+        found, crowded = read(self._list_keys(rows, flips), in_bucket)
+        # Each table may find each fingerprint: of so many rows at least `most` are distinct.
+        most_rows = most * len(self.design.tables)
+        if len(found) > _FEW_ROWS * ROW_BYTES:
+            found = _keep_near(found, rows, distance)
+            if or_nothing and len(found) > most_rows * ROW_BYTES:
+                return Probe([], complete=False)
+        permuted = [own for _, own in _ROW.iter_unpack(rows)]
+        near = sorted(
+            (bits, number, row)
+            for number, row in _ROW.iter_unpack(found)
+            if (bits := (row ^ permuted[number]).bit_count()) <= distance
+        )
+        once = {
+            (bits, self.design.tables[number].restore(row))
+            for bits, number, row in near[:most_rows]
+        }
+        return Probe(sorted(once)[:most], not crowded)
+
+
+def _keep_near(found: bytes, rows: bytes, distance: int) -> bytes:
+    """Leave out the rows that are not near to a query's row of their table."""
+    import numpy as np  # noqa: PLC0415 - Scrapy's process needs names only
+
+    # Distances do not depend on the permutation.
+    candidates = np.frombuffer(found, ROW)
+    query = np.frombuffer(rows, ROW)["permuted"].take(candidates["table"])
+    distances = np.bitwise_count(candidates["permuted"] ^ query)
+    near: bytes = candidates[distances <= distance].tobytes()
+    return near
+
+
+@lru_cache(maxsize=16)
+def _masks(key_bytes: int, most: int) -> NDArray[np.uint8]:
+    """Make the masks that flip up to `most` of a key's bits; shape (masks, 1 + key_bytes)."""
+    import numpy as np  # noqa: PLC0415 - Scrapy's process needs names only
+
+    bits = range(8 * key_bytes)
+    chosen = chain.from_iterable(combinations(bits, count) for count in range(most + 1))
+    masks = [sum(1 << bit for bit in some) for some in chosen]
+    # A key begins with the number of its table, which is never flipped.
+    return np.ascontiguousarray(
+        np.array(masks, ">u4").view(np.uint8).reshape(-1, 4)[:, -(key_bytes + 1) :]
+    )

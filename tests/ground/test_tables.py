@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scrapy_simhash.tables.designs import _reach, parse_design
+from scrapy_simhash.tables import _reach, parse_design
 from tests.helpers.strategies import masks
 
 
