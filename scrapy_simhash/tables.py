@@ -26,7 +26,7 @@ from itertools import chain, combinations
 from struct import Struct
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
-from scrapy_simhash.simhash import FINGERPRINT_BITS, check_fingerprint
+from scrapy_simhash.pages.facts import FINGERPRINT_BITS, check_fingerprint
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

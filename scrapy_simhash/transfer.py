@@ -44,8 +44,7 @@ from scrapy_simhash.judge.client import Judges
 from scrapy_simhash.judge.log import IMPORT_PREFIX, CrawlLog, new_crawl
 from scrapy_simhash.judge.messages import Settled
 from scrapy_simhash.judging.documents import Document
-from scrapy_simhash.pages.facts import EVERYONE, MOST_BYTES, Fetched
-from scrapy_simhash.pages.wording import pack
+from scrapy_simhash.pages.facts import EVERYONE, MOST_BYTES, Fetched, pack
 from scrapy_simhash.stores.keyvalues import cut
 from scrapy_simhash.stores.opening import open_store, show_url
 

@@ -27,7 +27,6 @@ from scrapy_simhash.judging import rule as words
 from scrapy_simhash.judging.documents import MIN_FEATURES, PLAIN_DISTANCE_BITS, make_document
 from scrapy_simhash.judging.rule import UNKNOWN
 from scrapy_simhash.pages.facts import Fetched, Recipe
-from scrapy_simhash.simhash import hamming_distance
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -195,7 +194,7 @@ def judge_pairs(
         if any(documents[name].facts.stub for name in names):  # equal, or they count as unrelated
             bits = 0 if answer.duplicate else NO_DISTANCE
         enough = min(first.facts.features, second.facts.features) >= MIN_FEATURES
-        plain = hamming_distance(first.facts.fingerprint, second.facts.fingerprint)
+        plain = (first.facts.fingerprint ^ second.facts.fingerprint).bit_count()
         judged.append(
             Judged(
                 pair,

@@ -28,8 +28,7 @@ from scrapy_simhash.judging.hosts import SAMPLE, draw_sample
 from scrapy_simhash.judging.matching import compare_plainly
 from scrapy_simhash.judging.rule import UNKNOWN, Page, Site, judge
 from scrapy_simhash.pages.addresses import form_of, host_of
-from scrapy_simhash.pages.wording import unpack
-from scrapy_simhash.simhash import hamming_distance
+from scrapy_simhash.pages.facts import unpack
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -201,7 +200,7 @@ class FolderSites:
         if rule.name == "plain" or not (mine.wording and theirs.wording):
             return compare_plainly(mine.facts, theirs.facts, rule)
         said = judge(self._read_page(page), self._read_page(kept), *sites)
-        bits = hamming_distance(mine.facts.fingerprint, theirs.facts.fingerprint)
+        bits = (mine.facts.fingerprint ^ theirs.facts.fingerprint).bit_count()
         share = 1.0 - said.own / max(1, said.own + said.common)
         fingerprint, url = theirs.facts.fingerprint, theirs.facts.url
         return Match(0, fingerprint, bits, url, share, ("", said.why), said.one)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING
 
-from scrapy_simhash.simhash import FINGERPRINT_BITS
+from scrapy_simhash.pages.facts import FINGERPRINT_BITS
 from scrapy_simhash.tables import (
     FEWEST_PREFIX_BITS,
     FINGERPRINT_BYTES,

@@ -18,7 +18,7 @@ from scrapy_simhash.batch.joins.selfjoin import merge_pairs
 from scrapy_simhash.batch.joins.tables import check_join
 from scrapy_simhash.errors import InspectionError, PartlyFailedError
 from scrapy_simhash.judging.documents import PLAIN_DISTANCE_BITS
-from scrapy_simhash.simhash import FINGERPRINT_BITS
+from scrapy_simhash.pages.facts import FINGERPRINT_BITS
 from scrapy_simhash.stores.opening import open_as_it_is
 from scrapy_simhash.tables import MOST_TABLES
 from scrapy_simhash.transfer import read_warc

@@ -15,8 +15,7 @@ from scrapy_simhash.crawl.running import list_asked
 from scrapy_simhash.judge.alerts import Alerts, LookAlikes
 from scrapy_simhash.judge.log import FOLLOW, PASS
 from scrapy_simhash.pages import addresses
-from scrapy_simhash.pages.facts import LEAST_OF_SHARE
-from scrapy_simhash.pages.links import MOSTLY_NEW
+from scrapy_simhash.pages.facts import LEAST_OF_SHARE, MOSTLY_NEW
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping

@@ -14,7 +14,6 @@ from scrapy_simhash._printable import printable_text
 from scrapy_simhash.judging.hosts import Hosts
 from scrapy_simhash.judging.matching import compare_by_words, compare_plainly
 from scrapy_simhash.judging.rule import UNKNOWN
-from scrapy_simhash.simhash import hamming_distance
 from scrapy_simhash.tables import parse_design
 
 if TYPE_CHECKING:
@@ -62,7 +61,7 @@ def compare_pages(
         "within": rule.distance,
         "tests": list(answer.tests),
         "compared": [f"{each.fingerprint:016x}" for each in (mine, theirs)],
-        "distance": hamming_distance(mine.fingerprint, theirs.fingerprint),
+        "distance": (mine.fingerprint ^ theirs.fingerprint).bit_count(),
     }
     if answer.similarity is not None:
         compared |= {"own_words": [*answer.own_words], "match_own_words": [*answer.match_own_words]}

@@ -22,12 +22,9 @@ from scrapy_simhash.judge.log import FORGOTTEN, NOT_FOLLOWED
 from scrapy_simhash.judging.documents import Record, State, StoredDocument, make_document
 from scrapy_simhash.judging.matching import CHANGES
 from scrapy_simhash.pages.addresses import plain_form
-from scrapy_simhash.pages.facts import Fetched, Recipe
-from scrapy_simhash.pages.features import read_words, weigh_features
+from scrapy_simhash.pages.facts import MOSTLY_NEW, Fetched, Recipe, unpack
+from scrapy_simhash.pages.features import read_words, simhash, weigh_features
 from scrapy_simhash.pages.fingerprint import fingerprint_page
-from scrapy_simhash.pages.links import MOSTLY_NEW
-from scrapy_simhash.pages.wording import unpack
-from scrapy_simhash.simhash import simhash
 from scrapy_simhash.stores.opening import open_as_it_is
 from scrapy_simhash.tables import parse_design
 

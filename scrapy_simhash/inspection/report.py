@@ -37,7 +37,7 @@ from scrapy_simhash.judge.alerts import BEFORE, Alert, Alerts, Examples, LookAli
 from scrapy_simhash.judge.log import CUT_OFF, FORGOTTEN, NOT_FOLLOWED
 from scrapy_simhash.judging.matching import LEFT_OUT as OF_TEST
 from scrapy_simhash.pages.addresses import host_of
-from scrapy_simhash.pages.links import MOSTLY_NEW
+from scrapy_simhash.pages.facts import MOSTLY_NEW
 from scrapy_simhash.stores.opening import open_as_it_is
 
 if TYPE_CHECKING:

@@ -26,7 +26,7 @@ from scrapy_simhash.judging.rule import UNKNOWN, judge, read_name
 from scrapy_simhash.judging.rule import Page as Read
 from scrapy_simhash.judging.words import compare_words
 from scrapy_simhash.pages.addresses import Address, find_site, parse_address, split_pair, split_url
-from scrapy_simhash.pages.links import MOSTLY_NEW
+from scrapy_simhash.pages.facts import MOSTLY_NEW
 from scrapy_simhash.stores.opening import open_as_it_is
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 from scrapy_simhash._printable import cut, plural, quote
 from scrapy_simhash.judging.documents import STAYS
 from scrapy_simhash.pages.addresses import find_parameter, find_places, find_site, host_of
-from scrapy_simhash.pages.links import MOSTLY_NEW
+from scrapy_simhash.pages.facts import MOSTLY_NEW
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sized

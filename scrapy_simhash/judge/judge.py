@@ -48,9 +48,7 @@ from scrapy_simhash.judging.matching import UNCHANGED, UNDELIVERED, Doubt, Judge
 from scrapy_simhash.judging.rule import Page
 from scrapy_simhash.judging.slots import Slots, learn
 from scrapy_simhash.pages.addresses import are_of_one_origin, bound_url, host_of
-from scrapy_simhash.pages.facts import WHOLE_TEXT, Share
-from scrapy_simhash.pages.links import MOSTLY_NEW
-from scrapy_simhash.pages.wording import unpack
+from scrapy_simhash.pages.facts import MOSTLY_NEW, WHOLE_TEXT, Share, unpack
 from scrapy_simhash.stores.documents import Documents
 from scrapy_simhash.stores.opening import MEMORY, open_as_it_is, open_store
 

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 from mmap import mmap
 from typing import TYPE_CHECKING
+from urllib.parse import unquote
 
 import numpy as np
 import xxhash
 
 from scrapy_simhash.judge.messages import LeftLink
-from scrapy_simhash.pages.links import MOSTLY_NEW, PageLinks, leads_back
+from scrapy_simhash.pages.facts import MOSTLY_NEW, PageLinks
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -104,3 +105,11 @@ def _read(links: PageLinks) -> NDArray[np.uint64]:
 
 def _digest(name: str) -> NDArray[np.uint64]:
     return np.array([xxhash.xxh3_64_intdigest(name.encode("utf-8", "replace"))], np.uint64)
+
+
+def leads_back(link: str, *pages: str) -> bool:
+    """Return True if a link leads to one of these pages, or names it in a parameter (`?next=`)."""
+    # As links spell them: whole, or without the host.
+    own = {each for page in pages if page for each in (page, "/" + page.split("/", 3)[-1])}
+    pairs = link.partition("?")[2].split("&")
+    return not own.isdisjoint([link, *(unquote(pair.partition("=")[2]) for pair in pairs)])

@@ -17,7 +17,7 @@ from msgspec import structs
 from scrapy_simhash.judging.documents import Candidate, Record, State
 from scrapy_simhash.judging.hosts import SAMPLE, draw_sample
 from scrapy_simhash.pages.addresses import host_of
-from scrapy_simhash.pages.wording import Wording, unpack
+from scrapy_simhash.pages.facts import Wording, unpack
 from scrapy_simhash.stores.documents import limit_probe, propose
 from scrapy_simhash.stores.keys import (
     KEYS_OF_A_PAGE,
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
 
     from scrapy_simhash.judging.documents import Document, Entry, Rule
-    from scrapy_simhash.pages.links import PageLinks
+    from scrapy_simhash.pages.facts import PageLinks
     from scrapy_simhash.stores.documents import Documents
 
 # A revisit has the number of its document, which the store's record has, too: as a candidate it

@@ -10,15 +10,13 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, TypeAlias
 import msgspec
 from msgspec import structs
 
-from scrapy_simhash.pages.facts import SKETCH_BYTES, Facts, Fetched
-from scrapy_simhash.simhash import check_fingerprint
+from scrapy_simhash.pages.facts import SKETCH_BYTES, Facts, Fetched, check_fingerprint
 
 if TYPE_CHECKING:
     from collections.abc import Collection
 
     from scrapy_simhash.judging.noise import Measured
-    from scrapy_simhash.pages.facts import PageFingerprint
-    from scrapy_simhash.pages.wording import Wording
+    from scrapy_simhash.pages.facts import PageFingerprint, Wording
 
 Status: TypeAlias = Literal["new", "near_duplicate", "revisit", "not_judged"]
 Standing: TypeAlias = Literal["got", "young", "earlier"]
@@ -82,7 +80,7 @@ class Document(msgspec.Struct, frozen=True):
 
     Attributes:
         facts: what is known of it; a `ValueError` says what is wrong with them.
-        wording: what a reader sees of it, see `pages.wording.pack`; b"" where there is none.
+        wording: what a reader sees of it, see `pages.facts.pack`; b"" where there is none.
         imported: identity under which an import has the same page; b"" if there is none.
     """
 

@@ -54,8 +54,7 @@ from scrapy_simhash.pages.addresses import (
     is_better_url,
     last_segment,
 )
-from scrapy_simhash.pages.wording import unpack
-from scrapy_simhash.simhash import hamming_distance
+from scrapy_simhash.pages.facts import unpack
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
@@ -64,8 +63,7 @@ if TYPE_CHECKING:
     from scrapy_simhash.judging.rule import Site
     from scrapy_simhash.judging.slots import Change as Noisy
     from scrapy_simhash.judging.words import Side
-    from scrapy_simhash.pages.facts import Facts
-    from scrapy_simhash.pages.wording import Wording
+    from scrapy_simhash.pages.facts import Facts, Wording
 
 LEFT_OUT, CHANGES = "left out: ", "changes by itself: "
 # So many places in which a drop rests on noise are named.
@@ -513,7 +511,7 @@ def _choose(page: Facts, candidates: Iterable[Candidate]) -> Iterator[tuple[Cand
         # A page is no copy of itself, though a fingerprinter may tell its requests apart.
         if record is None or record.state != State.DONE or (record.facts.url == page.url != ""):
             continue
-        distance = hamming_distance(page.fingerprint, record.facts.fingerprint)
+        distance = (page.fingerprint ^ record.facts.fingerprint).bit_count()
         yield candidate._replace(distance=distance), record.facts
 
 
@@ -572,7 +570,7 @@ def compare_by_words(
     """
     mine, theirs = map(Page.make, (page, kept), wordings)
     said = RULES[rule](mine, theirs, *sites)
-    distance = hamming_distance(page.fingerprint, kept.fingerprint)
+    distance = (page.fingerprint ^ kept.fingerprint).bit_count()
     compared = _wrap(said, Candidate(distance, 0, name), (page, kept))
     return compared._replace(sites=sites, pages=(mine, theirs)).describe()
 
@@ -583,7 +581,7 @@ def compare_plainly(first: Facts, second: Facts, rule: Rule) -> Match:
 
 
 def _compare_plainly(page: Facts, candidate: Candidate, kept: Facts, rule: Rule) -> _Compared:
-    distance = hamming_distance(page.fingerprint, kept.fingerprint)
+    distance = (page.fingerprint ^ kept.fingerprint).bit_count()
     if page.scope != kept.scope:
         deciding, duplicate = Deciding.SCOPE, False
     elif page.stub or kept.stub:

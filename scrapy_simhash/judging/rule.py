@@ -36,14 +36,12 @@ from scrapy_simhash.pages.addresses import (
 )
 from scrapy_simhash.pages.facts import MOST_BESIDE_DATA
 from scrapy_simhash.pages.features import normalise, tokenise
-from scrapy_simhash.simhash import hamming_distance
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from scrapy_simhash.judging.words import Gap, Marks
-    from scrapy_simhash.pages.facts import Facts
-    from scrapy_simhash.pages.wording import Wording
+    from scrapy_simhash.pages.facts import Facts, Wording
 
     _Name: TypeAlias = tuple[str, ...]  # its words and signs
 
@@ -833,4 +831,4 @@ def count_data_bits(first: Page, second: Page) -> int:
     one, other = first.facts.data_fingerprint, second.facts.data_fingerprint
     if not one or not other:
         return 0
-    return hamming_distance(int.from_bytes(one, "big"), int.from_bytes(other, "big"))
+    return (int.from_bytes(one, "big") ^ int.from_bytes(other, "big")).bit_count()

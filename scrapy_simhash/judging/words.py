@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from scrapy_simhash.pages.wording import Wording
+    from scrapy_simhash.pages.facts import Wording
 
     Hashes: TypeAlias = NDArray[np.uint64]
     Marks: TypeAlias = NDArray[np.bool_]

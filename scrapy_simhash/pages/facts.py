@@ -1,14 +1,17 @@
-"""A page as it was fetched, the facts that are kept of it, and the recipe they are made by."""
+"""A page as it was fetched, what is kept of it, and the recipe that is made by."""
 
 from __future__ import annotations
 
+import zlib
 from dataclasses import dataclass
 from typing import Annotated, NamedTuple
 
 import msgspec
 
+from scrapy_simhash.errors import DamagedError
 from scrapy_simhash.pages.addresses import plain_form
-from scrapy_simhash.pages.links import NO_LINKS, PageLinks
+
+FINGERPRINT_BITS = 64
 
 # Of a body; a larger page is not judged (`too_large`).
 MOST_BYTES = 4 * 2**20
@@ -20,6 +23,13 @@ OUR_READER = "turbohtml"
 WHOLE_TEXT = "html2txt"
 # Of a sketch, see `pages.features`.
 SKETCH_BYTES = 768
+# A near-duplicate leads to new pages when at least this share of its links is new, as of lists that
+# differ in their links only.
+MOSTLY_NEW = 0.5
+# Four octets a character.
+_MOST_UNPACKED_OCTETS = 1 << 21
+# Level 6 makes .4 to .9 % less of a text, and takes half as long again, .07 ms.
+_LEVEL = 5
 # Checked where the answer of a judge is decoded; MessagePack has no integer above 2**64 - 1.
 _Bits = Annotated[int, msgspec.Meta(ge=0)]
 _Count = Annotated[int, msgspec.Meta(ge=0, le=2**53)]
@@ -162,6 +172,79 @@ class Facts(msgspec.Struct, frozen=True, array_like=True):
         }
 
 
+class Wording(NamedTuple):
+    """The words of a page.
+
+    Attributes:
+        text: the visible text as `features.normalise` makes it, one block a line, up to its
+            32,768th word or some words more.
+        rest: digest of all words beyond, 8 bytes; b"" if there are none.
+        beside: what is seen beside the text, normalised, distinct, in the order of kinds, then of
+            the page; what is too much is one digest, the last one.
+        main: the first line of the main text, and the line behind its last one; (0, 0) where none
+            was found, or none of it is in `text`.
+        tags: of each line the tag of its block, joined by spaces: of the nearest element of
+            `turbohtml_reader._BLOCK_TAGS` around the first piece of its text, "body" for none. ""
+            where a text was made elsewhere.
+    """
+
+    text: str = ""
+    rest: bytes = b""
+    beside: tuple[str, ...] = ()
+    main: tuple[int, int] = (0, 0)
+    tags: str = ""
+
+    @property
+    def is_cut_in_main(self) -> bool:
+        """Whether the words beyond may be of the main text: it is not known, or goes on there."""
+        return bool(self.rest) and self.main[1] in {0, self.text.count("\n") + 1}
+
+    def __str__(self) -> str:
+        """Return all of it, one block a line; of the words beyond only their digest."""
+        rest = (f"(and more words: {self.rest.hex()})",) if self.rest else ()
+        return "\n".join((self.text, *rest, *self.beside))
+
+
+# What was packed last: that of the page that is read, which is compared next.
+_PACKED: dict[bytes, Wording] = {}
+
+
+def pack(wording: Wording) -> bytes:
+    """Pack a wording: 1 to 3.5 kB for most pages."""
+    packed = zlib.compress(msgspec.msgpack.encode(wording), _LEVEL)
+    _PACKED.clear()
+    _PACKED[packed] = wording
+    return packed
+
+
+def unpack(packed: bytes) -> Wording:
+    """Read a packed wording, or raise a DamagedError."""
+    if wording := _PACKED.get(packed):
+        return wording
+    reader = zlib.decompressobj()
+    try:
+        return msgspec.msgpack.decode(
+            reader.decompress(packed, _MOST_UNPACKED_OCTETS), type=Wording
+        )
+    except (zlib.error, msgspec.MsgspecError) as error:
+        raise DamagedError(f"the text of a page is damaged: {error}") from error
+
+
+class PageLinks(NamedTuple):
+    """The links of a page.
+
+    Attributes:
+        digests: XXH3-64 of each link without a session, 8 bytes, little-endian.
+        addresses: of the same links, absolute and without fragments, in UTF-8, one a line.
+    """
+
+    digests: bytes = b""
+    addresses: bytes = b""
+
+
+NO_LINKS = PageLinks()
+
+
 @dataclass(frozen=True, slots=True)
 class PageFingerprint:
     """What a reader makes of a page.
@@ -177,7 +260,7 @@ class PageFingerprint:
         links: number of distinct link targets on the page.
         extractor: `turbohtml`; `html2txt` if it found no main text, and the whole one is judged.
         text: the main text.
-        wording: what a reader sees of it, packed, see `wording`.
+        wording: what a reader sees of it, packed.
         read_ms: milliseconds for all of it.
         targets: its links; not stored.
     """
@@ -192,3 +275,12 @@ class PageFingerprint:
     wording: bytes = b""
     read_ms: float = 0.0
     targets: PageLinks = NO_LINKS
+
+
+def check_fingerprint(fingerprint: int) -> int:
+    """Return a fingerprint unchanged; `ValueError` unless it is a whole number below 2**64."""
+    if not isinstance(fingerprint, int) or not 0 <= fingerprint < 2**FINGERPRINT_BITS:
+        raise ValueError(
+            f"a fingerprint is a whole number from 0 to 2**64 - 1, got {fingerprint!r}"
+        )
+    return fingerprint

@@ -139,7 +139,7 @@ class PageText(NamedTuple):
     # The first line of `main` in `whole`, and the one behind its last one; (0, 0) where it is no
     # stretch of it, or all of it because no main text was found.
     main_lines: tuple[int, int] = (0, 0)
-    tags: tuple[str, ...] = ()  # of the block in each line of `whole`, see `wording.Wording`
+    tags: tuple[str, ...] = ()  # of the block in each line of `whole`, see `facts.Wording`
     data: str = ""  # from which a browser may draw a page with little text, or ""
     links_seen: tuple[str, ...] = ()  # those that are not within ignored elements
     # What is seen beside the text: alternative texts, values of fields and meters.

@@ -28,8 +28,7 @@ from scrapy_simhash.judging.hosts import SAMPLE, draw_sample
 from scrapy_simhash.judging.matching import MOST_CALLED
 from scrapy_simhash.judging.noise import Measured, join
 from scrapy_simhash.pages.addresses import host_of
-from scrapy_simhash.pages.facts import EVERYONE, LEAST_OF_SHARE
-from scrapy_simhash.pages.wording import Wording, unpack
+from scrapy_simhash.pages.facts import EVERYONE, LEAST_OF_SHARE, Wording, unpack
 from scrapy_simhash.stores.keys import (
     KEYS_OF_A_PAGE,
     KEYS_OF_STRANGERS,

@@ -7,7 +7,7 @@ The rows of all kinds are::
     header         b"noise" + digest of a host    Measured
     documents      number                         Record
     identities     identity                       number
-    texts          number                         8 bytes of a checksum, `pages.wording.pack`
+    texts          number                         8 bytes of a checksum, `pages.facts.pack`
 
     fingerprints   fingerprint                    hash of a group (8) + number (8)
     sites          digest of a host (8)           of its sample: digest of an identity (8) + number

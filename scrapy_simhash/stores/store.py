@@ -31,8 +31,7 @@ from scrapy_simhash.judging.documents import (
 from scrapy_simhash.judging.hosts import Hosts
 from scrapy_simhash.judging.matching import Judge
 from scrapy_simhash.pages.addresses import bound_url
-from scrapy_simhash.pages.facts import Recipe
-from scrapy_simhash.simhash import check_fingerprint
+from scrapy_simhash.pages.facts import Recipe, check_fingerprint
 from scrapy_simhash.stores.documents import (
     Documents,
     pack_row,

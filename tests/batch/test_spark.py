@@ -18,9 +18,8 @@ from scrapy_simhash.batch.joins import find_all
 from scrapy_simhash.config import Config
 from scrapy_simhash.judging.documents import Rule, list_fingerprints, make_document
 from scrapy_simhash.judging.matching import compare_by_words
-from scrapy_simhash.pages.facts import Recipe
+from scrapy_simhash.pages.facts import Recipe, Wording, pack, unpack
 from scrapy_simhash.pages.fingerprint import fingerprint_page
-from scrapy_simhash.pages.wording import Wording, pack, unpack
 from tests.batch.test_joins import crowded
 from tests.helpers.commanding import Run
 from tests.helpers.documents import alter

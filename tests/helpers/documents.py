@@ -15,8 +15,7 @@ from scrapy_simhash.judging.documents import (
     StoredDocument,
     Verdict,
 )
-from scrapy_simhash.pages.facts import Facts, Reader
-from scrapy_simhash.pages.wording import Wording, pack
+from scrapy_simhash.pages.facts import Facts, Reader, Wording, pack
 from scrapy_simhash.stores.opening import open_store
 from scrapy_simhash.stores.store import Store
 

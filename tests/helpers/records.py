@@ -7,9 +7,8 @@ from html import escape
 from scrapy_simhash.config import Config
 from scrapy_simhash.judging.documents import Document, Match, Verdict, make_document
 from scrapy_simhash.judging.matching import compare_by_words
-from scrapy_simhash.pages.facts import Fetched
+from scrapy_simhash.pages.facts import Fetched, unpack
 from scrapy_simhash.pages.fingerprint import fingerprint_page
-from scrapy_simhash.pages.wording import unpack
 from tests.helpers.documents import judge_in_order
 from tests.helpers.pages import lay_out, make_words
 

@@ -21,8 +21,7 @@ from scrapy_simhash.inspection.urlrules import (
 )
 from scrapy_simhash.judging.documents import Record, State, StoredDocument
 from scrapy_simhash.pages.addresses import MOST_CHARACTERS, MOST_PARTS, parse_address
-from scrapy_simhash.pages.facts import SKETCH_BYTES, Reader
-from scrapy_simhash.pages.wording import Wording
+from scrapy_simhash.pages.facts import SKETCH_BYTES, Reader, Wording
 from tests.helpers.documents import make
 from tests.helpers.pages import make_words
 

@@ -12,9 +12,8 @@ from scrapy_simhash.judge.links import LinkTable
 from scrapy_simhash.judge.refetches import Refetches
 from scrapy_simhash.judging.matching import Doubt
 from scrapy_simhash.judging.rule import Page
-from scrapy_simhash.pages.facts import Facts
-from scrapy_simhash.pages.links import NO_LINKS, read_links
-from scrapy_simhash.pages.wording import Wording
+from scrapy_simhash.pages.facts import NO_LINKS, Facts, Wording
+from scrapy_simhash.pages.fingerprint import read_links
 from tests.helpers.judging import new_decision
 from tests.helpers.pages import make_words
 from tests.helpers.records import compare_pages

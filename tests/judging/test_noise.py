@@ -12,8 +12,7 @@ from msgspec.structs import replace
 from scrapy_simhash.judging.noise import Noise, join
 from scrapy_simhash.judging.rule import Page
 from scrapy_simhash.judging.slots import Change, Slot, Slots, clean_both, learn, show_standing
-from scrapy_simhash.pages.facts import Facts
-from scrapy_simhash.pages.wording import Wording
+from scrapy_simhash.pages.facts import Facts, Wording
 
 URL = "http://shop.example/p/one"
 TEXT = (

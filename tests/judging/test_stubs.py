@@ -9,8 +9,8 @@ from msgspec.structs import replace
 from scrapy_simhash.config import Config
 from scrapy_simhash.judging.documents import Rule, make_document
 from scrapy_simhash.judging.rule import UNKNOWN, Page, judge
+from scrapy_simhash.pages.facts import unpack
 from scrapy_simhash.pages.fingerprint import fingerprint_page
-from scrapy_simhash.pages.wording import unpack
 from tests.helpers.pages import make_words
 from tests.helpers.records import judge_pages, list_dropped
 

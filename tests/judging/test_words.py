@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 
 from scrapy_simhash.judging.rule import UNKNOWN, Page, judge
 from scrapy_simhash.judging.words import Template, Words, compare_words, find_gaps, read_words
-from scrapy_simhash.pages.facts import Facts
-from scrapy_simhash.pages.wording import Wording
+from scrapy_simhash.pages.facts import Facts, Wording
 from tests.helpers.pages import make_words
 
 TOKENS = st.lists(st.sampled_from(["a", "b", "c", "7", "42"]), max_size=14)

@@ -7,7 +7,8 @@ from hypothesis import strategies as st
 
 from scrapy_simhash.pages import addresses
 from scrapy_simhash.pages.addresses import join_url
-from scrapy_simhash.pages.links import NO_LINKS, PageLinks, read_links
+from scrapy_simhash.pages.facts import NO_LINKS, PageLinks
+from scrapy_simhash.pages.fingerprint import read_links
 
 A = "http://a.example"
 BROKEN = "http://[::1/x"

@@ -18,9 +18,8 @@ from scrapy.http import HtmlResponse
 from scrapy_simhash.errors import NotJudgedError
 from scrapy_simhash.judging.rule import LEAST_KNOWN, UNKNOWN, Page, Site, judge
 from scrapy_simhash.judging.slots import learn
-from scrapy_simhash.pages.facts import SKETCH_BYTES, PageFingerprint, Recipe
+from scrapy_simhash.pages.facts import SKETCH_BYTES, PageFingerprint, Recipe, unpack
 from scrapy_simhash.pages.fingerprint import fingerprint_page
-from scrapy_simhash.pages.wording import unpack
 from tests.helpers.handmade import PARAGRAPHS, article
 from tests.helpers.handmade import page as make_page
 

@@ -7,9 +7,8 @@ from dataclasses import replace
 import pytest
 
 from scrapy_simhash.errors import NotJudgedError
-from scrapy_simhash.pages.facts import PageFingerprint
+from scrapy_simhash.pages.facts import NO_LINKS, PageFingerprint
 from scrapy_simhash.pages.fingerprint import fingerprint_page, read_page
-from scrapy_simhash.pages.links import NO_LINKS
 from tests.helpers.handmade import NAVIGATION, PARAGRAPHS, article, page
 
 

@@ -8,10 +8,10 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from scrapy_simhash.errors import DamagedError
-from scrapy_simhash.pages import wording
+from scrapy_simhash.pages import fingerprint
+from scrapy_simhash.pages.facts import Wording, pack, unpack
 from scrapy_simhash.pages.features import normalise, read_words, tokenise
-from scrapy_simhash.pages.fingerprint import fingerprint_page, read_page
-from scrapy_simhash.pages.wording import Wording, make_wording, pack, unpack
+from scrapy_simhash.pages.fingerprint import fingerprint_page, make_wording, read_page
 from tests.helpers.handmade import PARAGRAPHS
 from tests.helpers.pages import make_words
 from tests.helpers.strategies import texts
@@ -30,9 +30,9 @@ def make(text: str, *beside: str) -> Wording:
 @example("a\u0301 b", 1, 120)
 def test_words_up_to_the_bound_and_a_digest_of_the_rest(text: str, most: int, size: int) -> None:
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(wording, "MOST_WORDS", most)
-        patched.setattr(wording, "_MOST_WORDS_TO_END", 0)
-        patched.setattr(wording, "_MOST_CHARACTERS", size)
+        patched.setattr(fingerprint, "MOST_WORDS", most)
+        patched.setattr(fingerprint, "_MOST_WORDS_TO_END", 0)
+        patched.setattr(fingerprint, "_MOST_CHARACTERS", size)
         made, more, signs = make(text), make(f"{text} and"), make(f"{text} !")
     normal, words = normalise(text), tokenise(normalise(text))
     kept = tokenise(made.text)
@@ -54,7 +54,7 @@ def test_a_long_text_ends_alike_behind_some_words_more() -> None:
     assert len(ends) <= 3
     made = make(" ".join(words))
     kept = len(made.text.split())
-    assert wording.MOST_WORDS <= kept <= wording.MOST_WORDS + wording._MOST_WORDS_TO_END
+    assert fingerprint.MOST_WORDS <= kept <= fingerprint.MOST_WORDS + fingerprint._MOST_WORDS_TO_END
     assert make(" ".join(words[:kept])) == Wording(made.text)
 
 
@@ -84,7 +84,7 @@ def test_what_is_seen_beside_is_bounded() -> None:
     many = [f"Picture  {n}" for n in range(1_000)]
     made = make("", *many, *many)
     assert made.beside[:2] == ("picture 0", "picture 1")
-    assert len(made.beside) == wording._MOST_BESIDE + 1
+    assert len(made.beside) == fingerprint._MOST_BESIDE + 1
     assert made.beside[-1].startswith("(872 more, ")
     assert make("", *many[:-1], "another").beside[-1] != made.beside[-1]
     long = make("", "x" * 10_000, " Short ", "")
@@ -180,8 +180,8 @@ def test_lines_have_tags_and_those_of_the_main_text_are_known(parts: list[str], 
     assert (made.text, made.main) == (words.normal, page.main_lines)
     assert (made.tags.split(" "), len(page.tags)) == ([*page.tags], len(made.text.split("\n")))
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(wording, "MOST_WORDS", most)
-        patched.setattr(wording, "_MOST_WORDS_TO_END", 0)
+        patched.setattr(fingerprint, "MOST_WORDS", most)
+        patched.setattr(fingerprint, "_MOST_WORDS_TO_END", 0)
         cut = make_wording(words, (), SEED, page.main_lines, page.tags)
     kept = len(cut.text.split("\n")) if cut.text else 0
     assert cut.tags.split() == [*page.tags[:kept]]

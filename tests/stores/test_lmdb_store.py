@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 
 from scrapy_simhash.errors import StoreMismatchError, StoreUnavailableError, StoreUnusableError
-from scrapy_simhash.pages.facts import Recipe
-from scrapy_simhash.pages.wording import Wording
+from scrapy_simhash.pages.facts import Recipe, Wording
 from scrapy_simhash.stores.keyvalues import TEXTS
 from scrapy_simhash.stores.opening import open_store
 from scrapy_simhash.stores.store import Store

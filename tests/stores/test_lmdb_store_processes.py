@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from scrapy_simhash.pages.wording import Wording
+from scrapy_simhash.pages.facts import Wording
 from scrapy_simhash.stores.opening import open_store
 from scrapy_simhash.stores.store import Store
 from tests.helpers.children import Child, running
@@ -78,7 +78,7 @@ WRITER = """
 import random, sys
 from scrapy_simhash.judging.documents import Document
 from scrapy_simhash.pages.facts import Facts
-from scrapy_simhash.pages.wording import Wording, pack
+from scrapy_simhash.pages.facts import Wording, pack
 from scrapy_simhash.stores.opening import open_store
 
 folder, crawl = sys.argv[1:]

@@ -37,8 +37,10 @@ from scrapy_simhash.batch.archive.compression import (
     make_code,
 )
 from scrapy_simhash.errors import ArchiveError
-from scrapy_simhash.pages.facts import Recipe  # noqa: TC001 - msgspec reads it
-from scrapy_simhash.simhash import check_fingerprint
+from scrapy_simhash.pages.facts import (
+    Recipe,
+    check_fingerprint,
+)
 from scrapy_simhash.tables import FINGERPRINT_BYTES, Design, Table, parse_design
 
 if TYPE_CHECKING:

@@ -26,7 +26,7 @@ from scrapy_simhash.batch.archive.format import (
     unpack_prefix,
 )
 from scrapy_simhash.errors import ArchiveError
-from scrapy_simhash.simhash import FINGERPRINT_BITS, check_fingerprint
+from scrapy_simhash.pages.facts import FINGERPRINT_BITS, check_fingerprint
 from scrapy_simhash.tables import parse_design
 
 if TYPE_CHECKING:

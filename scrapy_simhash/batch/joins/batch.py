@@ -22,7 +22,7 @@ from scrapy_simhash.batch.joins.tables import (
     sort_rows,
 )
 from scrapy_simhash.judging.words import sort_distinct
-from scrapy_simhash.simhash import FINGERPRINT_BITS
+from scrapy_simhash.pages.facts import FINGERPRINT_BITS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator

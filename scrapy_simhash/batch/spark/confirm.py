@@ -15,9 +15,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 from scrapy_simhash.batch.spark.pairs import cut_lineage, require_columns
 from scrapy_simhash.judging.matching import MOST_CALLED, compare_by_words, name_proposal
-from scrapy_simhash.pages.facts import Facts
-from scrapy_simhash.pages.wording import unpack
-from scrapy_simhash.simhash import FINGERPRINT_BITS
+from scrapy_simhash.pages.facts import FINGERPRINT_BITS, Facts, unpack
 from scrapy_simhash.stores.documents import MOST_CANDIDATES
 from scrapy_simhash.stores.keys import list_parts
 

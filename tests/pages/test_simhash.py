@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scrapy_simhash.simhash import simhash
+from scrapy_simhash.pages.features import simhash
 from tests.helpers.strategies import fingerprints
 
 
