@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from scrapy_simhash.addon import Addon as Addon
-    from scrapy_simhash.exceptions import NearDuplicate as NearDuplicate
+    from scrapy_simhash.spidermiddlewares import NearDuplicate as NearDuplicate
     from scrapy_simhash.pages.fingerprint import fingerprint_page as fingerprint_page
     from scrapy_simhash.stores.opening import open_store as open_store
 
@@ -14,7 +14,7 @@ __version__ = "0.2.0"
 # importing numpy takes 0.1 s.
 _HOMES = {
     "Addon": "addon",
-    "NearDuplicate": "exceptions",
+    "NearDuplicate": "spidermiddlewares",
     "fingerprint_page": "pages.fingerprint",
     "open_store": "stores.opening",
 }

@@ -1,6 +1,6 @@
 """All errors that the package raises on purpose; each message names the cure.
 
-`exceptions.NearDuplicate`, which a spider gets, is not an error.
+`NearDuplicate`, which a spider gets, is not an error: see `spidermiddlewares`.
 """
 
 from __future__ import annotations

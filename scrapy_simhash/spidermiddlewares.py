@@ -6,7 +6,7 @@ import logging
 from typing import TYPE_CHECKING, Any, Self
 
 from scrapy import signals
-from scrapy.exceptions import NotConfigured
+from scrapy.exceptions import IgnoreRequest, NotConfigured
 from scrapy.http import Request, Response
 from scrapy.utils.asyncio import is_asyncio_available
 
@@ -14,7 +14,6 @@ from scrapy_simhash.config import read_config
 from scrapy_simhash.crawl.policy import META_KEY, carries_item, mark_found
 from scrapy_simhash.crawl.running import tell_half
 from scrapy_simhash.downloadermiddlewares import SimhashDownloaderMiddleware
-from scrapy_simhash.exceptions import NearDuplicate
 from scrapy_simhash.judge.log import FOLLOW, describe_near_duplicate
 
 if TYPE_CHECKING:
@@ -27,6 +26,22 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 _DROPS_TOLD = 3
+
+
+class NearDuplicate(IgnoreRequest):
+    """A page was dropped as a near-duplicate; the request's errback gets this.
+
+    Args:
+        response: the page.
+        verdict: the value of `response.meta["simhash"]`.
+    """
+
+    def __init__(self, response: Response, verdict: dict[str, Any]) -> None:
+        super().__init__(
+            f"near-duplicate of {verdict.get('match_url')} at distance {verdict.get('distance')}"
+        )
+        self.response = response
+        self.verdict = verdict
 
 
 class SimhashSpiderMiddleware:
