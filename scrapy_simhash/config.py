@@ -150,10 +150,6 @@ class Config:
         """The reader of the text that is handed over; "" if none is."""
         return OUR_READER if self.hand_over_text is True else self.hand_over_text or ""
 
-    def find_ignored(self, url: str) -> tuple[str, ...]:
-        """Find the selectors of what is no text of the page at a URL."""
-        return self.ignore.get(host_of(url), ()) if isinstance(self.ignore, dict) else self.ignore
-
     @property
     def chosen_rule(self) -> Rule:
         """The rule that decides whether two pages are near-duplicates."""

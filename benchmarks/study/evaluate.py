@@ -26,7 +26,7 @@ from scrapy_simhash.judge.reading import PageReader
 from scrapy_simhash.judging import rule as words
 from scrapy_simhash.judging.documents import MIN_FEATURES, PLAIN_DISTANCE_BITS, make_document
 from scrapy_simhash.judging.rule import UNKNOWN
-from scrapy_simhash.pages.facts import Fetched, Recipe
+from scrapy_simhash.pages.facts import Fetched
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -157,7 +157,7 @@ def read_pages(
     corpus: Corpus, config: Config, show: Callable[[int, int], object], seed: int
 ) -> dict[str, PageFingerprint | str]:
     """Read the pages as a judge does; a `str` is the reason why a page is not judged."""
-    reader = PageReader(Recipe(), config)
+    reader = PageReader(config)
     made: dict[str, PageFingerprint | str] = {}
     for name, page in corpus.pages.items():
         try:

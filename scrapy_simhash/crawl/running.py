@@ -30,7 +30,7 @@ from scrapy.utils.project import data_path
 from scrapy_simhash.config import DEFAULT_LOG, LOG_IN_STORE, Config
 from scrapy_simhash.errors import SettingError
 from scrapy_simhash.judge.messages import Open
-from scrapy_simhash.pages.facts import OUR_READER, Recipe
+from scrapy_simhash.pages.facts import OUR_READER
 from scrapy_simhash.pages.scopes import load_scope
 from scrapy_simhash.stores.opening import MEMORY, folder_of, show_url
 
@@ -205,7 +205,7 @@ def make_open(config: Config) -> Open:
 
         with _naming("SIMHASH_HAND_OVER_TEXT"):
             load_text_reader(config.text_reader)
-    return Open(placed, Recipe())
+    return Open(placed)
 
 
 @contextmanager

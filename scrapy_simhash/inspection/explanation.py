@@ -267,9 +267,9 @@ def _find_documents(store: Store, url: str) -> list[StoredDocument]:
 def _read_file(config: Config, name: str, store: Store | None) -> StoredDocument:
     """Read an HTML file like a document, by recipe and seed of a store, or the default ones."""
     recipe, seed = (store.recipe, store.seed) if store else (Recipe(), 0)
-    ignored, body = config.find_ignored(""), Path(name).read_bytes()
+    body = Path(name).read_bytes()
     try:
-        made = fingerprint_page(body, recipe=recipe, seed=seed, ignore=ignored)
+        made = fingerprint_page(body, recipe=recipe, seed=seed, ignore=config.ignore)
     except NotJudgedError as error:
         raise InspectionError(f"{name} has no fingerprint: {error.reason} {error.detail}") from None
     document = make_document(made, config.chosen_rule, Fetched(name, identity=b"-"))

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
     from scrapy_simhash.config import Config
     from scrapy_simhash.judge.messages import FromJudge, ToJudge, Wanted
-    from scrapy_simhash.pages.facts import Fetched, PageFingerprint, Recipe
+    from scrapy_simhash.pages.facts import Fetched, PageFingerprint
 
     # Asks for the page at an address once more; None if the answer proves nothing.
     Refetcher: TypeAlias = Callable[[str], Awaitable[tuple[Fetched, bytes] | None]]
@@ -166,10 +166,10 @@ class Judges:
         )
 
 
-def read_only(config: Config, recipe: Recipe, seed: int = 0) -> Judges:
+def read_only(config: Config, seed: int = 0) -> Judges:
     """Make a judge that only reads pages; see `Judges.read`."""
     config = replace(config, store=MEMORY, scope="global", readonly=False)
-    return Judges(Open(config, recipe, seed=seed), 1)
+    return Judges(Open(config, seed=seed), 1)
 
 
 class _Judge:

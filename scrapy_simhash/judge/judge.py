@@ -48,7 +48,7 @@ from scrapy_simhash.judging.matching import UNCHANGED, UNDELIVERED, Doubt, Judge
 from scrapy_simhash.judging.rule import Page
 from scrapy_simhash.judging.slots import Slots, learn
 from scrapy_simhash.pages.addresses import are_of_one_origin, bound_url, host_of
-from scrapy_simhash.pages.facts import MOSTLY_NEW, WHOLE_TEXT, Share, unpack
+from scrapy_simhash.pages.facts import MOSTLY_NEW, WHOLE_TEXT, Recipe, Share, unpack
 from scrapy_simhash.stores.documents import Documents
 from scrapy_simhash.stores.opening import MEMORY, open_as_it_is, open_store
 
@@ -124,7 +124,7 @@ class CrawlJudge:
     ) -> None:
         self._given, self._say = given, say
         config = given.config
-        self._reader = PageReader(given.recipe, config, status)
+        self._reader = PageReader(config, status)
         self._rule, self._hosts = config.chosen_rule, Hosts(recalls=config.refetch > 0)
         self._refetches = Refetches(config.refetch)
         self._found = 0  # near-duplicates, also those that wait
@@ -146,7 +146,7 @@ class CrawlJudge:
             config.store,
             config.distance_to_open,
             config.tables,
-            given.recipe,
+            Recipe(),
             config.readonly,
             rule=config.rule,
             seed=given.seed,

@@ -26,7 +26,6 @@ from scrapy_simhash.pages.facts import (  # noqa: TC001 - msgspec reads them
     Fetched,
     PageFingerprint,
     Reader,
-    Recipe,
     Share,
 )
 
@@ -43,7 +42,6 @@ class Open(_Message, frozen=True):
     """Open the store; the first message."""
 
     config: Config
-    recipe: Recipe
     crawl: str = ""  # its id
     spider: str = ""  # its name
     seed: int | None = None  # of the store, for a judge in place of one that died

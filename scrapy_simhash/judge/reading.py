@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from scrapy_simhash.config import Config
-    from scrapy_simhash.pages.facts import Fetched, PageFingerprint, Recipe
+    from scrapy_simhash.pages.facts import Fetched, PageFingerprint
 
 # Beyond what is loaded. The hostile pages that meet the time limit take at most 190 MB.
 PAGE_MEMORY_BYTES = 512 * 2**20
@@ -41,16 +41,13 @@ class PageReader:
     """Reads the pages of one crawl.
 
     Args:
-        recipe: how fingerprints are made.
         config: its settings.
         status: where the page that is read is recorded, in a process that may be killed for it,
             see `map_status`; None in the crawl's own, where nothing is bounded.
     """
 
-    def __init__(
-        self, recipe: Recipe, config: Config, status: memoryview[float] | None = None
-    ) -> None:
-        self._recipe, self._config, self._status = recipe, config, status
+    def __init__(self, config: Config, status: memoryview[float] | None = None) -> None:
+        self._config, self._status = config, status
         if status is not None:
             # OpenBLAS sets up 32 MB, which do not count as the first page's.
             fingerprint_page(
@@ -69,11 +66,10 @@ class PageReader:
             made = fingerprint_page(
                 body,
                 page.encoding,
-                self._recipe,
-                seed,
-                page.url,
-                MIN_FEATURES,
-                ignore=self._config.find_ignored(page.url),
+                seed=seed,
+                url=page.url,
+                min_features=MIN_FEATURES,
+                ignore=self._config.ignore,
             )
         scope = self._config.scope
         if scope == "global":

@@ -4,7 +4,7 @@ import re
 import time
 from bisect import bisect
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from urllib.parse import urlsplit
 
@@ -12,7 +12,13 @@ import numpy as np
 import xxhash
 from numpy.typing import NDArray
 
-from scrapy_simhash.pages.addresses import MOST_CHARACTERS, join_url, list_values, split_url
+from scrapy_simhash.pages.addresses import (
+    MOST_CHARACTERS,
+    host_of,
+    join_url,
+    list_values,
+    split_url,
+)
 from scrapy_simhash.pages.facts import (
     OUR_READER,
     WHOLE_TEXT,
@@ -65,7 +71,7 @@ def fingerprint_page(  # noqa: PLR0913 - what decides about a page
     url: str = "",
     min_features: int | None = None,
     *,
-    ignore: Sequence[str] = (),
+    ignore: Sequence[str] | Mapping[str, Sequence[str]] = (),
 ) -> PageFingerprint:
     """Make the fingerprint of an HTML page.
 
@@ -78,13 +84,16 @@ def fingerprint_page(  # noqa: PLR0913 - what decides about a page
             leaves links as written.
         min_features: 1 or more; a page with as many features in its main text gets no `stub`,
             because reading that takes longer than all fingerprints. None: every page gets one.
-        ignore: CSS selectors of elements that are no text of the page (SIMHASH_IGNORE).
+        ignore: CSS selectors of elements that are no text of the page, or a dict of such lists by
+            the host of `url` (SIMHASH_IGNORE).
 
     Raises:
         NotJudgedError: the page has no text that could be judged; see `reason`.
     """
     if isinstance(body, str):
         body, encoding = body.encode("utf-8", "replace"), "utf-8"
+    if isinstance(ignore, Mapping):
+        ignore = ignore.get(host_of(url), ())
     started = time.perf_counter()
     page = read_page(body, encoding, ignore)
     made = fingerprint_text(page, recipe or Recipe(), seed, url, min_features)

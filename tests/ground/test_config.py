@@ -101,13 +101,6 @@ def test_what_is_no_selector_or_no_host_is_named(value: Any, complaint: str) -> 
     assert f"SIMHASH_IGNORE: {complaint}" in str(raised.value)
 
 
-def test_a_host_has_its_own_selectors() -> None:
-    config = Config(ignore={"shop.example": ("b",)})
-    urls = ("http://shop.example:80/", "https://www.shop.example/", "http://a.shop.example/", "")
-    assert [config.find_ignored(url) for url in urls] == [("b",), ("b",), (), ()]
-    assert Config(ignore=("b",)).find_ignored("") == ("b",)
-
-
 @pytest.mark.parametrize(
     ("rule", "tables", "distance"),
     [

@@ -19,7 +19,7 @@ from scrapy_simhash.errors import NotJudgedError, SettingError, StoreError, Stor
 from scrapy_simhash.judge import client
 from scrapy_simhash.judge.client import JudgeProcess, Judges, read_only
 from scrapy_simhash.judge.messages import EndWaits, Gone, Open, Said, Settled
-from scrapy_simhash.pages.facts import Fetched, Recipe
+from scrapy_simhash.pages.facts import Fetched
 from scrapy_simhash.pages.fingerprint import fingerprint_page
 from tests.helpers.crawling import list_states
 from tests.helpers.hostile import TRIGGER
@@ -297,11 +297,11 @@ async def test_settings_that_cannot_be_sent_are_refused(tmp_path: Path) -> None:
     with pytest.raises(SettingError, match=r"SIMHASH_STORE: .*'\\udcff'"):
         make_open(Config(store=f"{tmp_path}/\udcff"))
     with pytest.raises(StoreError, match="UnicodeEncodeError"):
-        await Judges(Open(Config(), Recipe(), spider="\udcff"), 1).open()
+        await Judges(Open(Config(), spider="\udcff"), 1).open()
 
 
 async def test_pages_that_are_only_read() -> None:
-    reader = read_only(Config(scope=MISBEHAVE), Recipe(), seed=7)
+    reader = read_only(Config(scope=MISBEHAVE), seed=7)
     reader._page_seconds = PAGE_SECONDS
     await reader.open()
     try:

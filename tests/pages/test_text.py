@@ -289,6 +289,13 @@ def test_a_page_is_read_as_if_it_were_not_there() -> None:
     assert without_times_and_links(left) == without_times_and_links(plain)
 
 
+def test_a_host_has_its_own_selectors() -> None:
+    urls = ("http://shop.example:80/", "https://www.shop.example/", "http://a.shop.example/", "")
+    ignore = {"shop.example": (".ad",)}
+    read = [fingerprint_page(WITH_AD, url=url, ignore=ignore).text for url in urls]
+    assert ["Buy now" in text for text in read] == [False, False, True, True]
+
+
 def test_titles_and_what_the_head_says_stay() -> None:
     head = '<title>A title</title><link rel="canonical" href="/one">'
     read = read_page(page(article(), head).encode(), None, ignore=("title", "link", "h1"))

@@ -115,7 +115,7 @@ def _fingerprint(
     batches: Iterable[pa.RecordBatch], config: Config, seed: int
 ) -> Iterator[pa.RecordBatch]:
     # A task has one core, so one reading process keeps it busy.
-    reader = read_only(config, Recipe(), seed)
+    reader = read_only(config, seed)
     with asyncio.Runner() as runner:
         # One by one: converting a whole batch would take its memory a second time.
         pages = (
