@@ -109,7 +109,7 @@ def list_left_behind(store: Path) -> list[str]:
     files = (os.path.realpath(path) for path in Path("/proc/self/fd").iterdir())
     return [
         *(thread.name for thread in threading.enumerate() if "simhash" in thread.name),
-        *(command for command in commands if "judge.process import" in command),
+        *(command for command in commands if "judge.judge import" in command),
         *(file for file in files if file.startswith(str(store))),
     ]
 

@@ -22,7 +22,7 @@ from labels import CorpusError, FolderSites, locate, read_corpus
 from scrapy_simhash._printable import show_progress
 from scrapy_simhash.config import Config, read_config
 from scrapy_simhash.errors import NotJudgedError, SettingError
-from scrapy_simhash.judge.reading import PageReader
+from scrapy_simhash.judge.process import PageReader
 from scrapy_simhash.judging import rule as words
 from scrapy_simhash.judging.documents import MIN_FEATURES, PLAIN_DISTANCE_BITS, make_document
 from scrapy_simhash.judging.rule import UNKNOWN

@@ -310,7 +310,7 @@ class JudgeProcess(_Judge):
                 self._process = process = await asyncio.create_subprocess_exec(
                     sys.executable,
                     "-c",
-                    f"import sys; sys.path[:] = {path}; from scrapy_simhash.judge.process import "
+                    f"import sys; sys.path[:] = {path}; from scrapy_simhash.judge.judge import "
                     f"main; main({file.fileno()}, {os.getpid()})",
                     stdin=subprocess.PIPE,
                     stdout=subprocess.PIPE,

@@ -1,13 +1,15 @@
 """The judge of a crawl: reads its pages, judges them one after the other, and remembers them.
 
-It has the store, and runs in a process of its own (`process`) or in the crawl's (`client`). What is
+It has the store, and runs in a process of its own (`main`) or in the crawl's (`client`). What is
 to be kept is young (`young`) until the crawl tells what became of it; what came through and what
 was dropped is written in groups, while nobody waits for it.
 """
 
 from __future__ import annotations
 
+import gc
 import logging
+import signal
 import time
 from collections import Counter, defaultdict, deque
 from contextlib import contextmanager, suppress
@@ -15,6 +17,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
 from msgspec import structs
+from msgspec.msgpack import decode
 
 from scrapy_simhash._printable import describe_error
 from scrapy_simhash.errors import (
@@ -31,6 +34,7 @@ from scrapy_simhash.judge.messages import (
     Close,
     Closed,
     EndWaits,
+    Failed,
     Gone,
     Open,
     Opened,
@@ -38,15 +42,17 @@ from scrapy_simhash.judge.messages import (
     Said,
     Settled,
     Waits,
+    map_status,
+    unpack_to_judge,
 )
-from scrapy_simhash.judge.reading import PageReader
+from scrapy_simhash.judge.process import PageReader, Pipe, end_with
 from scrapy_simhash.judge.refetches import Refetches
 from scrapy_simhash.judge.young import WithYoung, Young
 from scrapy_simhash.judging.documents import State, Verdict, make_document
 from scrapy_simhash.judging.hosts import Hosts
 from scrapy_simhash.judging.matching import UNCHANGED, UNDELIVERED, Doubt, Judge, Trusted
 from scrapy_simhash.judging.rule import Page
-from scrapy_simhash.judging.slots import Slots, learn
+from scrapy_simhash.judging.slots import Slots
 from scrapy_simhash.pages.addresses import are_of_one_origin, bound_url, host_of
 from scrapy_simhash.pages.facts import MOSTLY_NEW, WHOLE_TEXT, Recipe, Share, unpack
 from scrapy_simhash.stores.documents import Documents
@@ -56,10 +62,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from scrapy_simhash.judge.messages import FromJudge, Outcome, ToJudge
-    from scrapy_simhash.judge.refetches import Asked
     from scrapy_simhash.judge.young import YoungPage
     from scrapy_simhash.judging.documents import Document, Entry, Match, Reading
-    from scrapy_simhash.judging.slots import Slot
     from scrapy_simhash.pages.facts import PageFingerprint, Reader
 
 logger = logging.getLogger(__name__)
@@ -77,16 +81,9 @@ _MOST_QUEUED = 10_000
 WAIT_SECONDS = 30.0
 # After so many waits in vain nobody waits for pages of that callback any more.
 _MOST_IN_VAIN = 3
-# A page in doubt is asked for so often, if what changed may be a price, or slow: one of four values
-# that are drawn anew stays in a fourth of all second looks.
-_MOST_ASKED_IN_DOUBT = 3
 # Pages of which no document is made are numbered from here on where they are asked for again:
 # beyond those of documents, and below those of young revisits.
 _PAGES_FROM = 1 << 61
-# A clock that shows seconds stays the same within one: so long after it came a page in doubt is
-# asked for once more, and so much later again. A check asks at once, since pages are dropped
-# meanwhile on what it may refute.
-_AGE_SECONDS, _PAUSES_SECONDS = 1.0, (0.1, 0.3, 0.6, 1.0)
 # Numbers of documents are taken so many at a time.
 _NUMBERS = 64
 # Each with the one that follows the links.
@@ -100,6 +97,7 @@ class _Page(NamedTuple):
     decision: Decision
     made: PageFingerprint
     document: Document
+    group: str  # of the documents that it is compared with
     since: float  # `time.monotonic`
 
 
@@ -126,7 +124,7 @@ class CrawlJudge:
         config = given.config
         self._reader = PageReader(config, status)
         self._rule, self._hosts = config.chosen_rule, Hosts(recalls=config.refetch > 0)
-        self._refetches = Refetches(config.refetch)
+        self._refetches = Refetches(config.refetch, self._hosts, say)
         self._found = 0  # near-duplicates, also those that wait
         # Pages by who gets them, and those that repeat another one.
         self._judged, self._repeated = Counter["Reader"](), Counter["Reader"]()
@@ -269,7 +267,7 @@ class CrawlJudge:
         )
         document = make_document(made, self._rule, page, scope)
         asked = structs.replace(asked, body=b"")  # while it waits
-        return _Page(asked, decision, made, document, time.monotonic())
+        return _Page(asked, decision, made, document, document.facts.group, time.monotonic())
 
     def _judge(
         self, page: _Page, trusted: Trusted | None = None
@@ -306,7 +304,9 @@ class CrawlJudge:
         began = time.monotonic()
         judge, verdict, entry = self._judge(page)
         self._found += verdict.match is not None
-        if judge.doubt is not None and self._doubt(page, judge.doubt):
+        in_doubt = judge.doubt if time.monotonic() < _end_of_wait(page) else None
+        if in_doubt and (asked := self._refetches.ask_in_doubt(in_doubt, page.asked.number)):
+            self._wait_for(page, -asked)
             return
         if judge.rests is not None:
             checked = self._check(page, judge.rests, (verdict, entry))
@@ -321,8 +321,7 @@ class CrawlJudge:
         decision = page.decision.complete(verdict, page.document.facts, page.made)
         if match is not None:
             pages = filter(None, (decision.url, decision.requested_url, match.url))
-            group = page.document.facts.group
-            decision.new_links = self._links.measure_new(page.made.targets, group, *pages)
+            decision.new_links = self._links.measure_new(page.made.targets, page.group, *pages)
             decision.action = self._choose(page, decision, young)
             if entry is not None:
                 entry.record.new_links = decision.new_links
@@ -341,22 +340,6 @@ class CrawlJudge:
         self._note_links(page, decision, is_young=is_young)
         waited_seconds = began - page.since if waited else 0.0
         self._say(Said(page.asked.number, decision, is_young, waited_seconds))
-
-    def _doubt(self, page: _Page, doubt: Doubt) -> bool:
-        """Have the page in doubt wait until its kept page was asked for; return whether it does."""
-        if time.monotonic() >= _end_of_wait(page):
-            return False
-        url = doubt.page.facts.url
-        # What is being asked for may answer this doubt, too.
-        asked = self._refetches.find_asked(doubt)
-        if not asked:
-            if not self._refetches.take(doubt):
-                return False
-            age_seconds = time.time() - doubt.page.facts.time
-            pause_seconds = min(max(0.0, _AGE_SECONDS - age_seconds), _AGE_SECONDS)
-            self._say(Refetch(page.asked.number, doubt.document, url, pause_seconds))
-        self._wait_for(page, -(asked or doubt.document))
-        return True
 
     def _wait_for(self, page: _Page, number: int) -> None:
         """Have a page wait for a young one, or for a second answer, see `_waiting`."""
@@ -419,51 +402,19 @@ class CrawlJudge:
                 facts = structs.replace(made.facts, url=asked.doubt.page.facts.url)
                 answer = Page.make(facts, unpack(made.wording))
             self._reader.begin(0)
-        if answer is not None and not self._learn_from(asked, answer):
-            return
+        if answer is not None:
+            url = asked.doubt.page.facts.url
+            with suppress(StoreError):  # what earlier crawls saw is lacking then
+                self._store.read(lambda stored: self._hosts.recall(stored, url))
+            if self._refetches.learn(asked, answer):
+                return
+            if not self._given.config.readonly:
+                noise = self._hosts.get_noise(url)
+                self._enqueue(Documents.add_noise, host_of(url), noise.describe())
         before = self._found
         self._release(-again.document)
         if not asked.place:
             self._refetches.note(asked, dropped=self._found > before)
-
-    def _learn_from(self, asked: Asked, answer: Page) -> bool:
-        """Note what changed between two answers to one address; False if it is asked once more."""
-        first, document = asked.doubt.page, asked.doubt.document
-        url = first.facts.url
-        noise, seconds = self._hosts.get_noise(url), time.time() - first.facts.time
-        place = min(asked.times, len(_PAUSES_SECONDS)) - 1
-        pause_seconds = _PAUSES_SECONDS[place] if seconds < sum(_PAUSES_SECONDS) else 0.0
-        with suppress(StoreError):  # what earlier crawls saw is lacking then
-            self._store.read(lambda stored: self._hosts.recall(stored, url))
-        if asked.place:
-            is_page = bool(asked.doubt.sought)
-            answers = (answer,) if asked.second is None else (asked.second, answer)
-            sought = asked.doubt.sought if is_page else noise.list_counting(url, seconds)
-            found, changed = noise.check(sought, first, *answers, parts=is_page)
-            asked = asked._replace(changed=(*asked.changed, *changed))
-            slots = {each.slot for each in asked.changed}
-            same = [each for each in found if each.slot not in slots]
-            if same and self._refetches.ask_once_more(asked, answer):
-                self._say(Refetch(0, document, url, pause_seconds))
-                return False
-            noise.refute(url, same)
-            self._refetches.confirm(asked.place, asked.changed, fast=is_page)
-        else:
-            changes, moving = learn(first, asked.second or answer), set["Slot"]()
-            if asked.second is not None:
-                # What moved once may be a price.
-                moving = {each.slot for each in learn(asked.second, answer) if not each.stays}
-                stays = noise.note_moment(changes, asked.second, answer)
-            else:
-                stays = noise.may_move(changes)
-            if stays and self._refetches.ask_once_more(asked, answer, _MOST_ASKED_IN_DOUBT):
-                self._say(Refetch(0, document, url, pause_seconds))
-                return False
-            noise.test(asked.doubt.sought, first, answer)
-            noise.add(url, changes, seconds, moving)
-        if not self._given.config.readonly:
-            self._enqueue(Documents.add_noise, host_of(url), noise.describe())
-        return True
 
     def _choose(self, page: _Page, decision: Decision, young: YoungPage | None) -> str:
         """Choose the action on a near-duplicate."""
@@ -477,7 +428,7 @@ class CrawlJudge:
         return action
 
     def _note_links(self, page: _Page, decision: Decision, *, is_young: bool) -> None:
-        links, group = page.made.targets, page.document.facts.group
+        links, group = page.made.targets, page.group
         # Where nothing is dropped, all pages come, and the links count that would not be followed.
         flags = self._given.config.action == "flag"
         if not flags:
@@ -655,3 +606,38 @@ class CrawlJudge:
 
 def _end_of_wait(page: _Page) -> float:
     return page.since + WAIT_SECONDS
+
+
+def main(status_file: int, crawl_process: int) -> None:
+    """Judge what comes from the crawl until that closes or ends."""
+    # Ctrl-C is for the crawl, and what ends a service tells all its processes at once.
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.SIG_IGN)
+    end_with(crawl_process)
+    pipe = Pipe()
+    logging.getLogger().addHandler(pipe)
+    with suppress(EOFError, ConnectionError):
+        try:
+            _serve(pipe, map_status(status_file))
+        except (EOFError, ConnectionError):
+            raise
+        except StoreError as error:
+            pipe.say(Failed(str(error), isinstance(error, StoreUnusableError)))
+        except Exception as error:
+            logger.exception("The judge of the crawl failed")
+            pipe.say(Failed(describe_error(error)))
+
+
+def _serve(pipe: Pipe, status: memoryview[float]) -> None:
+    judge = CrawlJudge(decode(pipe.get() or b"", type=Open), pipe.say, status)
+    # The collector passes over what stays, and comes more seldom: a page leaves few cycles.
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(10_000, 20, 10)
+    closing, timeout_seconds = False, None
+    while not closing:
+        if (frame := pipe.get(timeout_seconds)) is not None:
+            message = unpack_to_judge(frame)
+            closing = isinstance(message, Close)
+            judge.take(message)
+        timeout_seconds = judge.tick()

@@ -1,37 +1,38 @@
-"""A judge as a process: frames from its crawl on standard input, answers on standard output.
+"""The process of a judge: frames from its crawl and back, and how it reads pages within bounds.
 
-A frame is its length, 4 bytes, and so many bytes.
+A frame is its length, 4 bytes, and so many bytes. The crawl bounds the time of a page, see
+`messages`; the kernel bounds its memory, on Linux.
 """
 
 from __future__ import annotations
 
 import ctypes
 import fcntl
-import gc
 import logging
 import os
+import re
+import resource
 import select
 import signal
 import sys
 import threading
 import time
-from contextlib import suppress
-
-from msgspec.msgpack import decode
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING
 
 from scrapy_simhash._printable import describe_error
-from scrapy_simhash.errors import StoreError, StoreUnusableError
-from scrapy_simhash.judge.judge import CrawlJudge
-from scrapy_simhash.judge.messages import (
-    Close,
-    Failed,
-    FromJudge,
-    Open,
-    Told,
-    map_status,
-    pack,
-    unpack_to_judge,
-)
+from scrapy_simhash.errors import NotJudgedError
+from scrapy_simhash.judge.messages import OUT_OF_MEMORY_EXIT_CODE, FromJudge, Told, pack
+from scrapy_simhash.judging.documents import MIN_FEATURES
+from scrapy_simhash.pages import scopes
+from scrapy_simhash.pages.fingerprint import fingerprint_page
+from scrapy_simhash.pages.main_text import load_text_reader, read_text
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from scrapy_simhash.config import Config
+    from scrapy_simhash.pages.facts import Fetched, PageFingerprint
 
 _LENGTH_BYTES, _PIPE_BYTES = 4, 1 << 20
 _PR_SET_PDEATHSIG = 1  # linux/prctl.h
@@ -82,41 +83,6 @@ class Pipe(logging.Handler):
             self.say(Told(record.name, record.levelno, self.format(record)))
 
 
-def main(status_file: int, crawl_process: int) -> None:
-    """Judge what comes from the crawl until that closes or ends."""
-    # Ctrl-C is for the crawl, and what ends a service tells all its processes at once.
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, signal.SIG_IGN)
-    end_with(crawl_process)
-    pipe = Pipe()
-    logging.getLogger().addHandler(pipe)
-    with suppress(EOFError, ConnectionError):
-        try:
-            _run(pipe, map_status(status_file))
-        except (EOFError, ConnectionError):
-            raise
-        except StoreError as error:
-            pipe.say(Failed(str(error), isinstance(error, StoreUnusableError)))
-        except Exception as error:
-            logging.getLogger(__name__).exception("The judge of the crawl failed")
-            pipe.say(Failed(describe_error(error)))
-
-
-def _run(pipe: Pipe, status: memoryview[float]) -> None:
-    judge = CrawlJudge(decode(pipe.get() or b"", type=Open), pipe.say, status)
-    # The collector passes over what stays, and comes more seldom: a page leaves few cycles.
-    gc.collect()
-    gc.freeze()
-    gc.set_threshold(10_000, 20, 10)
-    closing, timeout_seconds = False, None
-    while not closing:
-        if (frame := pipe.get(timeout_seconds)) is not None:
-            message = unpack_to_judge(frame)
-            closing = isinstance(message, Close)
-            judge.take(message)
-        timeout_seconds = judge.tick()
-
-
 def end_with(process: int) -> None:
     """End this process with the one that started it: by the kernel, or by a thread if not Linux."""
     # On Linux the kernel sends SIGKILL: while native code holds the interpreter no other thread
@@ -134,3 +100,125 @@ def _watch(process: int) -> None:
     while os.getppid() == process:
         time.sleep(_WATCHING_SECONDS)
     os._exit(0)
+
+
+# Beyond what is loaded. The hostile pages that meet the time limit take at most 190 MB.
+PAGE_MEMORY_BYTES = 512 * 2**20
+# An extractor may swallow a MemoryError and return half a text. Below this share of the bound at
+# peak, the allocation that failed was larger than all the rest, and no page needs such a one.
+_TOO_CLOSE = 0.75
+# Fewer than some hundred would not set up OpenBLAS's buffers.
+_WARMING_WORDS = 5_000
+_KIB = 1_024
+_MEMORY = re.compile(rb"^Vm(?:HWM|Data):\s+(\d+)", re.MULTILINE)
+
+
+class PageReader:
+    """Reads the pages of one crawl.
+
+    Args:
+        config: its settings.
+        status: where the page that is read is recorded, in a process that may be killed for it,
+            see `map_status`; None in the crawl's own, where nothing is bounded.
+    """
+
+    def __init__(self, config: Config, status: memoryview[float] | None = None) -> None:
+        self._config, self._status = config, status
+        if status is not None:
+            # OpenBLAS sets up 32 MB, which do not count as the first page's.
+            fingerprint_page(
+                f"<html><body><p>{' '.join(map(str, range(_WARMING_WORDS)))}</p></body></html>"
+            )
+
+    def read(
+        self, number: int, page: Fetched, body: bytes, seed: int
+    ) -> tuple[PageFingerprint, str]:
+        """Read a page; return its fingerprint and its scope.
+
+        Raises:
+            NotJudgedError: it cannot be read.
+        """
+        with self._bound(number):
+            made = fingerprint_page(
+                body,
+                page.encoding,
+                seed=seed,
+                url=page.url,
+                min_features=MIN_FEATURES,
+                ignore=self._config.ignore,
+            )
+        scope = self._config.scope
+        if scope == "global":
+            return made, ""
+        self._load(number, scopes.load_scope, scope)
+        with self._bound(number, "scope_failed"):
+            return made, scopes.find_scope(scope, page.url, made)
+
+    def read_text(self, number: int, page: Fetched, body: bytes, reader: str) -> str:
+        """Read the main text of a page by a reader; `NotJudgedError` if that fails."""
+        self._load(number, load_text_reader, reader)
+        with self._bound(number):
+            return read_text(body, page.encoding, reader)
+
+    def _load(self, number: int, load: Callable[[str], object], name: str) -> None:
+        """Import what a user named, which may take a second, before the time of a page begins."""
+        self.begin(number, loading=True)
+        with suppress(Exception):  # reported when the page is read
+            load(name)
+
+    def begin(self, number: int, *, loading: bool = False) -> None:
+        """Record that a page begins now, or with number 0 that none is read."""
+        if self._status is not None:
+            # In this order: who reads meanwhile takes the page before for one that began later.
+            self._status[1], self._status[2], self._status[0] = time.monotonic(), loading, number
+
+    @contextmanager
+    def _bound(self, number: int, reason: str = "failed") -> Iterator[None]:
+        """Bound time and memory of the block; whatever a page does there is a `NotJudgedError`."""
+        status = self._status
+        self.begin(number)
+        if status is not None:
+            data_bytes, most_bytes = _read_memory()
+            _limit_data(data_bytes + PAGE_MEMORY_BYTES if data_bytes else None)
+        try:
+            yield
+        except NotJudgedError:
+            raise
+        except MemoryError:
+            if status is None:
+                raise
+            # The whole process, so that the next page finds a fresh one and nothing that swallowed
+            # the MemoryError goes on with half a page.
+            os._exit(OUT_OF_MEMORY_EXIT_CODE)
+        except (Exception, SystemExit) as error:  # noqa: BLE001 - SystemExit would end the process
+            raise NotJudgedError(reason, describe_error(error)) from None
+        finally:
+            if status is not None:
+                most_bytes += int(_TOO_CLOSE * PAGE_MEMORY_BYTES)
+                # This one is never less, but may be that of the parent at the time of the fork.
+                peak_bytes = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * _KIB
+                if peak_bytes > most_bytes < _read_memory()[1]:
+                    os._exit(OUT_OF_MEMORY_EXIT_CODE)
+                _limit_data(None)
+            # A store that does not answer may take as long as to load, and is no page's fault.
+            self.begin(number, loading=True)
+
+
+def _read_memory() -> tuple[int, int]:
+    """Return data, as RLIMIT_DATA counts it, and the most in use at a time; zeros if unknown."""
+    try:
+        with open("/proc/self/status", "rb", 0) as status:  # noqa: PTH123 - a page's cost
+            peak, data = _MEMORY.findall(status.read())
+        return int(data) * _KIB, int(peak) * _KIB
+    except (OSError, ValueError):
+        return 0, 0
+
+
+def _limit_data(most_bytes: int | None) -> None:
+    """Bound the data of this process, below what the system allows it; None lifts the bound."""
+    hard = resource.getrlimit(resource.RLIMIT_DATA)[1]
+    if most_bytes is None:
+        soft = hard
+    else:
+        soft = most_bytes if hard == resource.RLIM_INFINITY else min(most_bytes, hard)
+    resource.setrlimit(resource.RLIMIT_DATA, (soft, hard))

@@ -1,16 +1,20 @@
-"""Which kept pages are asked for once more: doubts and checks, and their bounds."""
+"""Which kept pages are asked for once more, doubts and checks, and what is learnt of it."""
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
+from scrapy_simhash.judge.messages import Refetch
 from scrapy_simhash.judging.noise import folder_of
+from scrapy_simhash.judging.slots import learn
 from scrapy_simhash.pages.addresses import host_of
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator
+    from collections.abc import Callable, Collection, Iterable, Iterator
 
+    from scrapy_simhash.judging.hosts import Hosts
     from scrapy_simhash.judging.matching import Doubt
     from scrapy_simhash.judging.rule import Page
     from scrapy_simhash.judging.slots import Change, Slot
@@ -28,6 +32,13 @@ _MOST_IN_VAIN = 3
 # A checked page that shows the same is asked for so many times: a counter of four values shows one
 # of them in all of three answers in 1 of 64 checks, in all of five in 1 of 1,024.
 _MOST_ASKED = 5
+# A page in doubt so often, if what changed may be a price, or slow: one of four values that are
+# drawn anew stays in a fourth of all second looks.
+_MOST_ASKED_IN_DOUBT = 3
+# A clock that shows seconds stays the same within one: so long after it came a page in doubt is
+# asked for once more, and so much later again. A check asks at once, since pages are dropped
+# meanwhile on what it may refute.
+_AGE_SECONDS, _PAUSES_SECONDS = 1.0, (0.1, 0.3, 0.6, 1.0)
 # Of pages that are about what changes elsewhere (a joke, beside a random one) some may change, too:
 # the first ones are all checked, or a site of live and ended matches lost all of those.
 _FIRST_PAGES = 4
@@ -64,10 +75,12 @@ class Refetches:
 
     Args:
         most: doubts for each host of which no drop comes, as many of which one does, and checks.
+        hosts: whose noise it is.
+        say: takes a `Refetch`.
     """
 
-    def __init__(self, most: int) -> None:
-        self._most = most
+    def __init__(self, most: int, hosts: Hosts, say: Callable[[Refetch], object]) -> None:
+        self._most, self._hosts, self._say = most, hosts, say
         self.judged = 0  # pages of the crawl
         self._asked: dict[int, Asked] = {}
         self._done: set[int] = set()
@@ -132,6 +145,21 @@ class Refetches:
                 return document
         return 0
 
+    def ask_in_doubt(self, doubt: Doubt, number: int) -> int:
+        """Have the page of a doubt asked for as the page with a number was, if it may be.
+
+        Returns:
+            The document that is asked for, perhaps in another doubt that it answers, too; or 0.
+        """
+        if asked := self.find_asked(doubt):
+            return asked
+        if not self.take(doubt):
+            return 0
+        age_seconds = time.time() - doubt.page.facts.time
+        pause_seconds = min(max(0.0, _AGE_SECONDS - age_seconds), _AGE_SECONDS)
+        self._say(Refetch(number, doubt.document, doubt.page.facts.url, pause_seconds))
+        return doubt.document
+
     def take(self, doubt: Doubt) -> bool:
         """Note that a page is asked for, which may be; return False if that is in vain."""
         place = _place(doubt)
@@ -183,11 +211,46 @@ class Refetches:
         self._asked[doubt.document] = Asked(doubt, place)
         return True
 
-    def ask_once_more(self, asked: Asked, second: Page, most: int = _MOST_ASKED) -> bool:
-        """Note that a page is asked for again; return False if it was often enough."""
+    def learn(self, asked: Asked, answer: Page) -> bool:
+        """Note what changed between answers to one address; True if it is asked for again."""
+        first = asked.doubt.page
+        url = first.facts.url
+        noise, seconds = self._hosts.get_noise(url), time.time() - first.facts.time
+        if asked.place:
+            is_page = bool(asked.doubt.sought)
+            answers = (answer,) if asked.second is None else (asked.second, answer)
+            sought = asked.doubt.sought if is_page else noise.list_counting(url, seconds)
+            found, changed = noise.check(sought, first, *answers, parts=is_page)
+            asked = asked._replace(changed=(*asked.changed, *changed))
+            slots = {each.slot for each in asked.changed}
+            same = [each for each in found if each.slot not in slots]
+            if same and self._ask_once_more(asked, answer, seconds, _MOST_ASKED):
+                return True
+            noise.refute(url, same)
+            self._confirm(asked.place, asked.changed, fast=is_page)
+            return False
+        changes, moving = learn(first, asked.second or answer), set["Slot"]()
+        if asked.second is not None:
+            # What moved once may be a price.
+            moving = {each.slot for each in learn(asked.second, answer) if not each.stays}
+            stays = noise.note_moment(changes, asked.second, answer)
+        else:
+            stays = noise.may_move(changes)
+        if stays and self._ask_once_more(asked, answer, seconds, _MOST_ASKED_IN_DOUBT):
+            return True
+        noise.test(asked.doubt.sought, first, answer)
+        noise.add(url, changes, seconds, moving)
+        return False
+
+    def _ask_once_more(self, asked: Asked, second: Page, seconds: float, most: int) -> bool:
+        """Have a page asked for again, so long after it came; False if it was often enough."""
         if asked.times >= most:
             return False
-        self._asked[asked.doubt.document] = asked._replace(times=asked.times + 1, second=second)
+        document, url = asked.doubt.document, asked.doubt.page.facts.url
+        self._asked[document] = asked._replace(times=asked.times + 1, second=second)
+        place = min(asked.times, len(_PAUSES_SECONDS)) - 1
+        pause_seconds = _PAUSES_SECONDS[place] if seconds < sum(_PAUSES_SECONDS) else 0.0
+        self._say(Refetch(0, document, url, pause_seconds))
         return True
 
     def end(self, document: int) -> Asked | None:
@@ -205,7 +268,7 @@ class Refetches:
             self._doubts[host, far] -= 1
         self._in_vain[asked.folder] = 0 if dropped else self._in_vain[asked.folder] + 1
 
-    def confirm(self, place: str, changes: Iterable[Change], *, fast: bool) -> None:
+    def _confirm(self, place: str, changes: Iterable[Change], *, fast: bool) -> None:
         """Note what changed on what was checked: for its place, and for the whole host."""
         everywhere = f"{place.partition('/')[0]}/*"
         self._confirmed |= {

@@ -14,7 +14,7 @@ import pytest
 from scrapy import signals
 from scrapy.http import Request
 
-from scrapy_simhash.judge import judge
+from scrapy_simhash.judge import refetches
 from scrapy_simhash.stores.opening import open_as_it_is
 from tests.helpers.commanding import Run
 from tests.helpers.crawling import PagesSpider, crawl, crawl_pages
@@ -189,7 +189,7 @@ async def test_a_judge_that_dies_in_doubt_judges_again(tmp_path: Path) -> None:
 
     def kill() -> None:
         for child in psutil.Process().children():
-            if not killed and "scrapy_simhash.judge.process" in " ".join(child.cmdline()):
+            if not killed and "scrapy_simhash.judge.judge" in " ".join(child.cmdline()):
                 killed.append(child.pid)
                 child.kill()
 
@@ -243,8 +243,8 @@ async def test_what_changed_in_one_answer_of_a_check_is_not_refuted(
 
     So it is where another crawl got the originals before, and their items are on their way.
     """
-    monkeypatch.setattr(judge, "_PAUSES_SECONDS", (0.0,) * 4)
-    monkeypatch.setattr(judge, "_AGE_SECONDS", 0.0)
+    monkeypatch.setattr(refetches, "_PAUSES_SECONDS", (0.0,) * 4)
+    monkeypatch.setattr(refetches, "_AGE_SECONDS", 0.0)
     asked, first = Counter[str](), dict[str, int]()
 
     def answer(number: int, path: str, place: int) -> str:

@@ -76,7 +76,7 @@ def list_judges() -> set[int]:
     found = set()
     for child in psutil.Process().children():
         with suppress(psutil.Error):  # gone meanwhile, or about to
-            if "judge.process import" in " ".join(child.cmdline()):
+            if "judge.judge import" in " ".join(child.cmdline()):
                 found.add(child.pid)
     return found
 

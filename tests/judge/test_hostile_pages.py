@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from scrapy_simhash.judge.client import PAGE_SECONDS
-from scrapy_simhash.judge.reading import PAGE_MEMORY_BYTES
+from scrapy_simhash.judge.process import PAGE_MEMORY_BYTES
 from tests.helpers.crawling import crawl
 from tests.helpers.hostilepages import HOSTILE, Hostile
 from tests.helpers.needing import slow_but

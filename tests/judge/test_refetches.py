@@ -10,6 +10,7 @@ from scrapy_simhash.judge import refetches as module
 from scrapy_simhash.judge.alerts import LookAlikes
 from scrapy_simhash.judge.links import LinkTable
 from scrapy_simhash.judge.refetches import Refetches
+from scrapy_simhash.judging.hosts import Hosts
 from scrapy_simhash.judging.matching import Doubt
 from scrapy_simhash.judging.rule import Page
 from scrapy_simhash.pages.facts import NO_LINKS, Facts, Wording
@@ -19,8 +20,12 @@ from tests.helpers.pages import make_words
 from tests.helpers.records import compare_pages
 
 
+def make_refetches(most: int) -> Refetches:
+    return Refetches(most, Hosts(recalls=False), lambda _: None)
+
+
 def test_what_one_answer_did_not_confirm_is_not_asked_for_again() -> None:
-    refetches = Refetches(10)
+    refetches = make_refetches(10)
     page = Page.make(Facts(b"-", 0, b""), Wording("a text"))
     one, other = Doubt(1, page), Doubt(2, page)
 
@@ -38,7 +43,7 @@ def doubt(number: int, url: str = "http://a.example/p/1", *, far: bool = False) 
 
 
 def test_after_doubts_in_vain_the_next_ones_are_ever_rarer() -> None:
-    refetches = Refetches(10)
+    refetches = make_refetches(10)
     asked = []
     for number in range(1, 40):
         if refetches.is_in_vain(doubt(number)):
@@ -53,7 +58,7 @@ def test_after_doubts_in_vain_the_next_ones_are_ever_rarer() -> None:
 
 
 def test_what_is_not_asked_for_says_why() -> None:
-    refetches = Refetches(2)
+    refetches = make_refetches(2)
     assert refetches.find_bar(doubt(1)) == ""
     for number in (1, 2):
         refetches.take(doubt(number))
@@ -73,7 +78,7 @@ def test_what_is_not_asked_for_says_why() -> None:
 
 def test_pages_whose_addresses_name_other_documents_leave_doubts_to_others() -> None:
     """A stranger's cars of one model had all ten doubts, and no copy was found."""
-    refetches = Refetches(4)
+    refetches = make_refetches(4)
     for number in (1, 2):
         assert refetches.find_bar(doubt(number, far=True)) == ""
         refetches.take(doubt(number, far=True))
@@ -84,7 +89,7 @@ def test_pages_whose_addresses_name_other_documents_leave_doubts_to_others() -> 
 
 def test_hosts_are_counted_up_to_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_MOST_REMEMBERED", 10)
-    refetches = Refetches(10)
+    refetches = make_refetches(10)
     for number in range(100):
         refetches.is_in_vain(doubt(number, f"http://{number}.example/p"))
         refetches.find_bar(doubt(number, f"http://{number}.example/"))
@@ -92,7 +97,7 @@ def test_hosts_are_counted_up_to_a_bound(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def test_doubts_of_which_drops_come_are_free() -> None:
-    refetches, asked = Refetches(2), []
+    refetches, asked = make_refetches(2), []
     for number in range(1, 9):
         if refetches.find_bar(doubt(number)):
             break
@@ -104,7 +109,7 @@ def test_doubts_of_which_drops_come_are_free() -> None:
 
 
 def test_a_folder_that_is_looked_at_often_leaves_some_to_others() -> None:
-    refetches, bars = Refetches(1), []
+    refetches, bars = make_refetches(1), []
     for number, folder in enumerate("a" * 30 + "b" * 30 + "c" * 30):
         bars.append(refetches.find_bar(doubt(number + 1, f"http://a.example/{folder}/x")) == "")
     assert (sum(bars[:30]), sum(bars[30:60]), sum(bars[60:])) == (25, 25, 0)
@@ -112,14 +117,14 @@ def test_a_folder_that_is_looked_at_often_leaves_some_to_others() -> None:
 
 def test_a_check_fails_so_far_once_its_page_is_asked_for_again() -> None:
     """Pages whose drops rest on it wait then, whatever was confirmed before."""
-    refetches, place = Refetches(10), "a.example/p"
+    refetches, place = make_refetches(10), "a.example/p"
     page = Page.make(Facts(b"-", 0, b""), Wording("a text"))
     assert refetches.find_checked(place) == (0, False)
     assert refetches.takes_check(Doubt(7, page), place, 7, confirmed=True)
     assert refetches.find_checked(place) == (7, False)
     asked = refetches.end(7)
     assert asked is not None
-    assert refetches.ask_once_more(asked, page)
+    assert refetches._ask_once_more(asked, page, 0.0, 5)
     assert refetches.find_checked(place) == (7, True)
     refetches.end(7)
     assert refetches.find_checked(place) == (0, False)
