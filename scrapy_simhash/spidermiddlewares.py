@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 
     from scrapy.crawler import Crawler
 
-    from scrapy_simhash.judge.log import Decision
-
 logger = logging.getLogger(__name__)
 
 _DROPS_TOLD = 3
@@ -78,7 +76,12 @@ class SimhashSpiderMiddleware:
             return
         decision = page.decision
         if decision.is_dropped:
-            self._tell(decision)
+            # Of the first ones, who watches a crawl sees what it does.
+            level = logging.INFO if self._told < _DROPS_TOLD else logging.DEBUG
+            if logger.isEnabledFor(level):
+                told, extra = describe_near_duplicate(decision), {"spider": self._crawler.spider}
+                logger.log(level, "Dropped %s", told, extra=extra)
+            self._told += 1
             stats.inc_value("simhash/dropped")
         if decision.action != "drop":
             judging.pages[response] = page
@@ -86,14 +89,6 @@ class SimhashSpiderMiddleware:
         stats.inc_value("simhash/bytes_dropped", len(response.body))
         stats.inc_value("simhash/links_dropped", decision.links)
         raise NearDuplicate(response, response.meta.get(META_KEY) or decision.make_verdict())
-
-    def _tell(self, decision: Decision) -> None:
-        """Log a drop; of the first ones, who watches a crawl sees what it does."""
-        self._told += 1
-        level = logging.INFO if self._told <= _DROPS_TOLD else logging.DEBUG
-        if logger.isEnabledFor(level):
-            extra = {"spider": self._crawler.spider}
-            logger.log(level, "Dropped %s", describe_near_duplicate(decision), extra=extra)
 
     def process_spider_exception(
         self, response: Response, exception: Exception

@@ -54,7 +54,7 @@ from scrapy_simhash.judging.matching import UNCHANGED, UNDELIVERED, Doubt, Judge
 from scrapy_simhash.judging.rule import Page
 from scrapy_simhash.judging.slots import Slots
 from scrapy_simhash.pages.addresses import are_of_one_origin, bound_url, host_of
-from scrapy_simhash.pages.facts import MOSTLY_NEW, WHOLE_TEXT, Recipe, Share, unpack
+from scrapy_simhash.pages.facts import MOSTLY_NEW, NO_LINKS, WHOLE_TEXT, Recipe, Share, unpack
 from scrapy_simhash.stores.documents import Documents
 from scrapy_simhash.stores.opening import MEMORY, open_as_it_is, open_store
 
@@ -128,7 +128,7 @@ class CrawlJudge:
         self._found = 0  # near-duplicates, also those that wait
         # Pages by who gets them, and those that repeat another one.
         self._judged, self._repeated = Counter["Reader"](), Counter["Reader"]()
-        self._links = LinkTable()
+        self._links = LinkTable(flags=config.action == "flag")
         self._numbers: deque[int] = deque()
         # Methods of `Documents` with what they write; and the young page that it is, or 0.
         self._queue: deque[tuple[Callable[..., object], Sequence[object], int]] = deque()
@@ -336,8 +336,13 @@ class CrawlJudge:
             decision.match_document = young.entry.number
             decision.reason = UNDELIVERED if decision.action == PASS else decision.reason
         decision.store_ms = round(1_000 * (time.monotonic() - began), 3)
-        is_young = self._remember(page, decision, entry, verdict.match)
-        self._note_links(page, decision, is_young=is_young)
+        # DEPTH_LIMIT cuts off what others link to.
+        links = page.made.targets if page.asked.page.leads_on else NO_LINKS
+        is_young = self._remember(page, decision, entry, match)
+        if is_young and not self._links.flags:  # its callback may fail before it follows them
+            page_links = links._replace(addresses=b""), page.group
+            self._young.pages[page.asked.number].links, links = page_links, NO_LINKS
+        self._links.note(decision, links, page.group)
         waited_seconds = began - page.since if waited else 0.0
         self._say(Said(page.asked.number, decision, is_young, waited_seconds))
 
@@ -426,21 +431,6 @@ class CrawlJudge:
         if follows and (decision.new_links or 0.0) >= MOSTLY_NEW:
             return _FOLLOWING[action]
         return action
-
-    def _note_links(self, page: _Page, decision: Decision, *, is_young: bool) -> None:
-        links, group = page.made.targets, page.group
-        # Where nothing is dropped, all pages come, and the links count that would not be followed.
-        flags = self._given.config.action == "flag"
-        if not flags:
-            self._links.add_url(decision.url)
-        if not page.asked.page.leads_on:  # DEPTH_LIMIT cuts off what it links to
-            return
-        if is_young and not flags:  # its callback may fail before it follows them
-            self._young.pages[page.asked.number].links = links._replace(addresses=b""), group
-        elif decision.action not in LOSING and not (flags and decision.action == "flag"):
-            self._links.add(links, group)
-        else:
-            self._links.leave(decision, links, group)
 
     # What is remembered
 

@@ -14,6 +14,7 @@ from urllib.parse import unquote
 import numpy as np
 import xxhash
 
+from scrapy_simhash.judge.log import LOSING
 from scrapy_simhash.judge.messages import LeftLink
 from scrapy_simhash.pages.facts import MOSTLY_NEW, PageLinks
 
@@ -34,9 +35,13 @@ class LinkTable:
 
     A later digest takes the slot of an earlier one, so none is found that was not added, but for
     one in four billion. Links are those of one group, because other callbacks may not follow them.
+
+    Args:
+        flags: nothing is dropped: all pages come, and links count that would not be followed.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, flags: bool = False) -> None:
+        self.flags = flags
         # The system gives pages as they are used.
         self._tags = np.frombuffer(mmap(-1, 4 * (int(_SLOTS) + 1)), np.uint32)
         # By group and digest.
@@ -44,13 +49,22 @@ class LinkTable:
         self._beyond = 0
         self.has_kept = False  # whether a page that was kept had links
 
+    def note(self, decision: Decision, links: PageLinks, group: str) -> None:
+        """Note the links of a page by what was decided, and that it came."""
+        if not self.flags:
+            self._add_url(decision.url)
+        if decision.action in LOSING or (self.flags and decision.action == "flag"):
+            self._leave(decision, links, group)
+        else:
+            self.add(links, group)
+
     def add(self, links: PageLinks, group: str) -> None:
         """Add the links of a page that was kept."""
         digests = _read(links) ^ _digest(group)
         self.has_kept |= digests.size > 0
         self._tags[digests & _SLOTS] = digests >> _TAG_BITS
 
-    def add_url(self, url: str) -> None:
+    def _add_url(self, url: str) -> None:
         """Add the address of a page that came."""
         digest = _digest(url)
         self._tags[digest & _SLOTS] = digest >> _TAG_BITS
@@ -74,7 +88,7 @@ class LinkTable:
             number = sum(not leads_back(addresses[n], *pages) for n in np.flatnonzero(new).tolist())
         return round(number / new.size, 3) if new.size else None
 
-    def leave(self, decision: Decision, links: PageLinks, group: str) -> None:
+    def _leave(self, decision: Decision, links: PageLinks, group: str) -> None:
         """Remember the new links of a dropped page, but for those that lead back to it."""
         digests = _read(links)
         places = np.flatnonzero(self._find_new(digests, group)).tolist()

@@ -137,7 +137,7 @@ def measure(links: list[str], seen: list[str], *pages: str, group: str = "") -> 
     """Measure the links of the first of some pages after a page with others was kept."""
     table = LinkTable()
     table.add(read_links(seen, A), "")
-    table.add_url(f"{A}/came")
+    table._add_url(f"{A}/came")
     return table.measure_new(read_links(links, A), group, *pages)
 
 
