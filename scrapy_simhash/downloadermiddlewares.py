@@ -8,7 +8,7 @@ import logging
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Self
-from weakref import WeakKeyDictionary
+from weakref import WeakKeyDictionary, WeakSet
 
 from msgspec import structs
 from scrapy import Spider, signals
@@ -89,10 +89,14 @@ class SimhashDownloaderMiddleware:
         self._ended = ""  # why
         self._polling: asyncio.TimerHandle | None = None
         self._told = 0.0  # when it was told how far the crawl is
+        # Requests that came from the scheduler. An inline download (`engine.download_async`) does
+        # not, whatever meta it has, and no spider middleware will see its response.
+        self._scheduled: WeakSet[Request] | None = None  # unknown: all of them
         self.pages: JudgedPages = WeakKeyDictionary()
         self.delivery = Delivery(crawler, self._tell, self.pages, self._write_forgotten)
         self.end = End(crawler, self.config)
         connect = crawler.signals.connect
+        connect(self._watch_scheduler, signals.spider_opened)
         connect(self.spider_opened, signals.spider_opened)
         connect(self.engine_started, signals.engine_started)
         connect(self.spider_closed, signals.spider_closed)
@@ -125,6 +129,28 @@ class SimhashDownloaderMiddleware:
             await self.spider_closed(self._ended)
             return
         self._tell_opened(spider, opened)
+
+    def _watch_scheduler(self) -> None:
+        """Record the requests that the engine takes from its scheduler; no signal has them."""
+        scheduled: WeakSet[Request] = WeakSet()
+
+        def take_and_record() -> Request | None:
+            request: Request | None = next_request()
+            if request is not None:
+                scheduled.add(request)
+            return request
+
+        try:
+            scheduler = running.find_scheduler(self._crawler)
+            next_request = scheduler.next_request
+            scheduler.next_request = take_and_record
+            self._scheduled = scheduled
+        except Exception as error:  # noqa: BLE001 - of an engine or a scheduler of another kind
+            self._logger.warning(
+                "The scheduler cannot be watched (%s): what a callback downloads itself counts as "
+                "a page of its own, unless meta['simhash_skip'] is set",
+                quote(repr(error)),
+            )
 
     def engine_started(self) -> None:
         """Warn if pages are judged that nobody drops; the other middleware is open by now."""
@@ -242,7 +268,7 @@ class SimhashDownloaderMiddleware:
             return response
         if policy.AGAIN_KEY in request.meta:
             return response
-        scheduled = self.delivery.is_scheduled(request)
+        scheduled = self._is_scheduled(request)
         if not scheduled:
             self.delivery.requested(request, inline=True)
         page = self.pages[request] = await self._judge(request, response, scheduled)
@@ -278,6 +304,14 @@ class SimhashDownloaderMiddleware:
             decision = self._log.pass_over(request.url, reason="not_fetched", tests=error)
             self.end.add(decision)
             self._log.write(decision)
+
+    def _is_scheduled(self, request: Request) -> bool:
+        """Whether a request is the scheduler's, so that its page reaches the spider."""
+        if self._scheduled is None:
+            return True
+        scheduled = request in self._scheduled
+        self._scheduled.discard(request)  # a callback may download it once more
+        return scheduled
 
     async def _judge(self, request: Request, response: Response, scheduled: bool) -> JudgedPage:
         """Have a page judged; whatever breaks, it passes."""

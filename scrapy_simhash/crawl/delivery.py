@@ -17,16 +17,12 @@ through, and are written at the end of the crawl.
 
 from __future__ import annotations
 
-import logging
 from collections import defaultdict
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
-from weakref import WeakSet
 
 from scrapy import signals
 
-from scrapy_simhash._printable import quote
-from scrapy_simhash.crawl.running import find_scheduler
 from scrapy_simhash.judge.messages import Settled
 
 if TYPE_CHECKING:
@@ -37,8 +33,6 @@ if TYPE_CHECKING:
 
     from scrapy_simhash.crawl.policy import JudgedPage, JudgedPages
     from scrapy_simhash.pages.facts import Reader
-
-logger = logging.getLogger(__name__)
 
 _FIRST_UNWANTED = 20
 # Addresses of 100 bytes each.
@@ -75,52 +69,17 @@ class Delivery:
         self.followed = False
         self._crawler, self._pages = crawler, pages
         self._tell, self._forget = tell, forget
-        # Requests that came from the scheduler. An inline download (`engine.download_async`) does
-        # not, whatever meta it has, and no spider middleware will see its response.
-        self._scheduled: WeakSet[Request] | None = None  # unknown: all of them
         self._open: set[JudgedPage] = set()  # young pages that are not settled
         # Addresses that were asked for again, as those of bans are: the last answer may be one.
         self._again: dict[str, None] = {}
         self._pipelines: defaultdict[Reader, _Pipelines] = defaultdict(_Pipelines)
         connect = crawler.signals.connect
-        connect(self._watch_scheduler, signals.spider_opened)
         connect(self._item_scraped, signals.item_scraped)
         connect(self._item_dropped, signals.item_dropped)
         connect(self._response_failed, signals.item_error)
         connect(self._response_failed, signals.spider_error)
         connect(self._spider_idle, signals.spider_idle)
         connect(self.requested, signals.request_scheduled)
-
-    def _watch_scheduler(self) -> None:
-        """Record the requests that the engine takes from its scheduler; no signal has them."""
-        scheduled: WeakSet[Request] = WeakSet()
-
-        def take_and_record() -> Request | None:
-            request: Request | None = next_request()
-            if request is not None:
-                scheduled.add(request)
-            return request
-
-        try:
-            scheduler = find_scheduler(self._crawler)
-            next_request = scheduler.next_request
-            scheduler.next_request = take_and_record
-            self._scheduled = scheduled
-        except Exception as error:  # noqa: BLE001 - of an engine or a scheduler of another kind
-            logger.warning(
-                "The scheduler cannot be watched (%s): what a callback downloads itself counts as "
-                "a page of its own, unless meta['simhash_skip'] is set",
-                quote(repr(error)),
-                extra={"spider": self._crawler.spider},
-            )
-
-    def is_scheduled(self, request: Request) -> bool:
-        """Whether a request is the scheduler's, so that its page reaches the spider."""
-        if self._scheduled is None:
-            return True
-        scheduled = request in self._scheduled
-        self._scheduled.discard(request)  # a callback may download it once more
-        return scheduled
 
     def expect(self, page: JudgedPage) -> None:
         """Expect a young page at its callback."""
