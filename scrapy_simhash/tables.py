@@ -62,15 +62,9 @@ class Table:
     @cached_property
     def _moves(self) -> tuple[tuple[int, int, int], ...]:
         """(source shift, mask, target shift) for each run of blocks that stay together."""
-        runs: list[BitBlock] = []
-        for block in self.blocks:
-            if runs and runs[-1].shift == block.shift + block.width:
-                runs[-1] = BitBlock(block.shift, runs[-1].width + block.width)
-            else:
-                runs.append(block)
         moves: list[tuple[int, int, int]] = []
         target = FINGERPRINT_BITS
-        for run in runs:
+        for run in _join(self.blocks):
             target -= run.width
             moves.append((run.shift, 2**run.width - 1, target))
         return tuple(moves)
@@ -278,8 +272,8 @@ def _nest_sixteen() -> tuple[Table, ...]:
     for first in outer:
         rest = [block for block in outer if block is not first]
         # The 48 remaining bits are cut in fingerprint order; a block of 12 may straddle the gap.
-        bits = [bit for block in rest for bit in reversed(range(block.shift, block.shift + 16))]
-        inner = [_runs(bits[start : start + 12]) for start in range(0, 48, 12)]
+        bits = [BitBlock(block.shift + n, 1) for block in rest for n in reversed(range(16))]
+        inner = [_join(bits[start : start + 12]) for start in range(0, 48, 12)]
         for second in inner:
             others = [run for runs in inner if runs is not second for run in runs]
             tables.append(_table([first, *second], others))
@@ -290,14 +284,14 @@ def _table(leading: Sequence[BitBlock], others: Sequence[BitBlock]) -> Table:
     return Table((*leading, *others), sum(block.width for block in leading))
 
 
-def _runs(bits: Sequence[int]) -> list[BitBlock]:
-    """Group bit numbers, given in descending order, into blocks of consecutive ones."""
+def _join(blocks: Sequence[BitBlock]) -> list[BitBlock]:
+    """Join the blocks, one after the other, that lie side by side."""
     runs: list[BitBlock] = []
-    for bit in bits:
-        if runs and runs[-1].shift == bit + 1:
-            runs[-1] = BitBlock(bit, runs[-1].width + 1)
+    for block in blocks:
+        if runs and runs[-1].shift == block.shift + block.width:
+            runs[-1] = BitBlock(block.shift, runs[-1].width + block.width)
         else:
-            runs.append(BitBlock(bit, 1))
+            runs.append(block)
     return runs
 
 
