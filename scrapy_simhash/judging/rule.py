@@ -423,7 +423,7 @@ def _have_other_names(mine: str, theirs: str, site: Site, other_site: Site) -> b
     if not host or host.split(".")[-2:] != another.split(".")[-2:]:
         return False
     (one, end), (other, another_end) = site.find_name(mine), other_site.find_name(theirs)
-    if one != other or end != another_end:
+    if one != other or (end != another_end and (host == another or (end and another_end))):
         return True
     return (host == another or site.known) and site.are_two_folders(mine, theirs)
 
@@ -638,8 +638,8 @@ def _part_one_name(page: Page, kept: Page, side: Side, other: Side, site: Site) 
         words = _find_subject(one, another, side), _find_subject(another, one, other)
         if all(words):
             yield f"two folders: {words[0]!r} / {words[1]!r}"
-        if not _A_NUMBER.search(one + another):  # no releases
-            yield _find_edit(side, other) if one and another else ""
+        if one and another and not _A_NUMBER.search(one + another):  # no releases
+            yield _find_edit(side, other)
             beside = site.list_beside(mine, theirs)
             yield _find_replacing(side, other, beside) if site.known else ""
         yield _find_address_word(page, kept, side, other)  # of what stands behind a name
