@@ -23,17 +23,16 @@ from urllib.parse import quote
 import msgspec
 import xxhash
 
-from scrapy_simhash.judging.documents import Match
 from scrapy_simhash.judging.hosts import SAMPLE, draw_sample
-from scrapy_simhash.judging.matching import compare_plainly
-from scrapy_simhash.judging.rule import UNKNOWN, Page, Site, judge
+from scrapy_simhash.judging.matching import compare_by_words, compare_plainly
+from scrapy_simhash.judging.rule import UNKNOWN, Page, Site
 from scrapy_simhash.pages.addresses import form_of, host_of
 from scrapy_simhash.pages.facts import unpack
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from scrapy_simhash.judging.documents import Document, Rule
+    from scrapy_simhash.judging.documents import Document, Match, Rule
 
 Label: TypeAlias = Literal["dup", "distinct", "unknown"]
 LABELS: tuple[str, ...] = get_args(Label)
@@ -199,11 +198,8 @@ class FolderSites:
         mine, theirs = self._pages[page], self._pages[kept]
         if rule.name == "plain" or not (mine.wording and theirs.wording):
             return compare_plainly(mine.facts, theirs.facts, rule)
-        said = judge(self._read_page(page), self._read_page(kept), *sites)
-        bits = (mine.facts.fingerprint ^ theirs.facts.fingerprint).bit_count()
-        share = 1.0 - said.own / max(1, said.own + said.common)
-        fingerprint, url = theirs.facts.fingerprint, theirs.facts.url
-        return Match(0, fingerprint, bits, url, share, ("", said.why), said.one)
+        wordings = unpack(mine.wording), unpack(theirs.wording)
+        return compare_by_words(mine.facts, theirs.facts, wordings, sites)
 
     def _place(self, name: str) -> int:
         return xxhash.xxh3_64_intdigest(name.encode(), self._seed)

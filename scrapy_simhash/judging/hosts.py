@@ -178,7 +178,7 @@ class Hosts:
             self._cleaned.put(key, found := (page.words, slots.cut(page, marked)))
         return found[1]
 
-    def find(self, documents: Reading, url: str, without: Iterable[int]) -> Site:
+    def find(self, documents: Reading, url: str, without: Collection[int]) -> Site:
         """Find the site of a page, as all pages of its host's sample but some tell it.
 
         The last one of a host is remembered with what its sample says of each document, so a

@@ -38,7 +38,7 @@ from scrapy_simhash.pages.facts import MOST_BESIDE_DATA
 from scrapy_simhash.pages.features import normalise, tokenise
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
     from scrapy_simhash.judging.words import Gap, Marks
     from scrapy_simhash.pages.facts import Facts, Wording
@@ -122,15 +122,11 @@ class Ruling(NamedTuple):
     Attributes:
         one: whether it may be dropped.
         why: for people.
-        own: how many words of it are its own, where that was counted.
-        common: how many words both have that are no template.
         sides: the words of both; None where they were compared as a whole.
     """
 
     one: bool
     why: str
-    own: int = 0
-    common: int = 0
     sides: tuple[Side, Side] | None = None
 
 
@@ -181,77 +177,49 @@ def _key_words(name: tuple[str, ...]) -> list[tuple[str, str, str]]:
     return keyed
 
 
-class Sample:
-    """Pages of a host, by number, and what they share."""
-
-    def __init__(self, pages: Mapping[int, Page]) -> None:
-        self.pages = dict(pages)
-
-    @cached_property
-    def template(self) -> Template:
-        """The triples of words that many have."""
-        words = [page.words for page in self.pages.values()]
-        return Template(words, SHARE_OF_TEMPLATE, LEAST_OF_TEMPLATE)
-
-    @cached_property
-    def ends(self) -> dict[int, list[str]]:
-        """Ends of the addresses."""
-        return {number: list_ends(page.facts.url) for number, page in self.pages.items()}
-
-    @cached_property
-    def counted(self) -> tuple[Counter[str], Counter[str]]:
-        """How many have each end of an address, and each of what is seen beside the texts.
-
-        Of parameters only switches are an end, of which the sample has one value.
-        """
-        beside = (each for page in self.pages.values() for each in set(page.words.wording.beside))
-        ends = Counter(end for ends in self.ends.values() for end in set(ends))
-        values = Counter(end.partition("=")[0] for end in ends if end.startswith("?"))
-        for end in [end for end in ends if values[end.partition("=")[0]] > 1]:
-            del ends[end]
-        return ends, Counter(beside)
-
-
 class Site:
     """A sample of the pages of a host, without those that are compared.
 
     Args:
         pages: of the sample, by number.
-        left_out: numbers of those that do not count.
         is_met: pages of the host are kept, too few as they may be.
+        whole: the site with all pages of the sample; by default this one.
+
+    Attributes:
+        sample: as given.
+        pages: those that count; none where too few are known.
+        known: whether enough are.
     """
 
     def __init__(
-        self,
-        pages: Mapping[int, Page] | Sample,
-        left_out: Iterable[int] = (),
-        *,
-        is_met: bool = False,
+        self, pages: Mapping[int, Page], *, is_met: bool = False, whole: Site | None = None
     ) -> None:
-        self._sample = pages if isinstance(pages, Sample) else Sample(pages)
-        self._left_out = frozenset(left_out)
-        self._is_met = is_met or bool(self._sample.pages)
-        rest = len(self._sample.pages) - len(self._left_out)
-        self.known = rest >= LEAST_KNOWN
-        self._least = max(LEAST_OF_TEMPLATE, SHARE_OF_TEMPLATE * rest)
+        self.sample, self._whole = dict(pages), whole
+        self._is_met = is_met or bool(pages)
+        self.known = len(pages) >= LEAST_KNOWN
+        self._least = max(LEAST_OF_TEMPLATE, SHARE_OF_TEMPLATE * len(pages))
+        self.pages = [*pages.values()] if self.known else []
 
-    def without(self, numbers: Iterable[int]) -> Site:
+    def without(self, numbers: Collection[int]) -> Site:
         """Return the site without some of its pages."""
-        left_out = self._sample.pages.keys() & set(numbers)
-        return Site(self._sample, left_out) if left_out else self
+        rest = {number: page for number, page in self.sample.items() if number not in numbers}
+        if len(rest) == len(self.sample):
+            return self
+        return Site(rest, is_met=True, whole=self._whole or self)
 
     @cached_property
-    def pages(self) -> list[Page]:
-        """The pages that count; none where too few are known."""
-        pages = self._sample.pages.items() if self.known else ()
-        return [page for number, page in pages if number not in self._left_out]
+    def template(self) -> Template:
+        """The triples of words that many pages of the sample have."""
+        words = [page.words for page in self.sample.values()]
+        return Template(words, SHARE_OF_TEMPLATE, LEAST_OF_TEMPLATE)
 
     def mark(self, words: Words) -> tuple[Marks, Marks] | None:
         """Mark the triples of a page that are template; None where nothing is known."""
         if not self.known:
             return None
-        left_out = [self._sample.pages[number].words for number in self._left_out]
-        return self._sample.template.mark(words, left_out)
+        whole = self._whole or self
+        others = whole.sample.keys() - self.sample
+        return whole.template.mark(words, [whole.sample[number].words for number in others])
 
     @cached_property
     def titles(self) -> Names:
@@ -268,24 +236,33 @@ class Site:
         """Addresses that its pages declare."""
         return frozenset(each for page in self.pages for each in page.facts.declared)
 
-    def has_beside(self, seen: str) -> bool:
-        """Whether many pages have something beside their texts."""
-        pages = self._sample.pages
-        others = sum(seen in pages[n].words.wording.beside for n in self._left_out)
-        return self.known and self._sample.counted[1][seen] - others >= self._least
+    @cached_property
+    def beside(self) -> frozenset[str]:
+        """What many pages have beside their texts."""
+        return self._find_shared(set(page.words.wording.beside) for page in self.pages)
 
-    def _has_end(self, end: str) -> bool:
-        others = sum(end in self._sample.ends[number] for number in self._left_out)
-        return self.known and self._sample.counted[0][end] - others >= self._least
+    @cached_property
+    def _ends(self) -> frozenset[str]:
+        """Ends of addresses; of parameters switches, of which there is one value."""
+        ends = [list_ends(page.facts.url) for page in self.pages]
+        switches = {end for each in ends for end in each if end.startswith("?")}
+        values = Counter(end.partition("=")[0] for end in switches)
+        return frozenset(
+            end for end in self._find_shared(ends) if values[end.partition("=")[0]] <= 1
+        )
+
+    def _find_shared(self, said: Iterable[Iterable[str]]) -> frozenset[str]:
+        counted = Counter(each for of_page in said for each in set(of_page))
+        return frozenset(each for each, times in counted.items() if times >= self._least)
 
     def part(self, url: str) -> tuple[str, str]:
         """Part an address from its end, if that is the site's: "/view", "?print=1"."""
         rest, _, query = url.partition("#")[0].partition("?")
-        switches = [end for end in list_ends(url) if self._has_end(end)] if query else []
+        switches = [end for end in list_ends(url) if end in self._ends] if query else []
         if query and (left := [each for each in list_ends(url) if each not in switches]):
             return f"{rest}?{'&'.join(each[1:] for each in left)}", "".join(switches)
         ends = list_ends(rest)
-        shared = next((n for n, end in enumerate(ends) if not self._has_end(end)), len(ends))
+        shared = next((n for n, end in enumerate(ends) if end not in self._ends), len(ends))
         end = ends[shared - 1] if shared else ""
         return rest.rstrip("/").rsplit("/", shared)[0], "".join((end, *switches))
 
@@ -439,17 +416,18 @@ def _judge_stubs(page: Page, kept: Page) -> Ruling:
         why = "short pages that differ beside the text"
     elif page.facts.hidden != kept.facts.hidden:
         why = "short pages that differ in what is not shown"
-    return Ruling(not why, why or "the same words and signs", 0, len(page.words))
+    return Ruling(not why, why or "the same words and signs")
 
 
 def _judge_other_name(page: Page, kept: Page, side: Side, other: Side, site: Site) -> Ruling:
     """Judge two addresses of a site with other names: nothing may be guessed."""
-    own, common = int(side.own.sum()), int(min(side.common.sum(), other.common.sum()))
     if _is_declared(page, kept, side, other, site):
-        return Ruling(one=True, why=DECLARED, own=own, common=common)
-    why = next(filter(None, _part_other_names(page, kept, side, other, site)), "")
-    one = "has whole blocks more" if own else "says nothing that the other one does not"
-    return Ruling(not why, why or one, own, common)
+        return Ruling(one=True, why=DECLARED)
+    if why := next(filter(None, _part_other_names(page, kept, side, other, site)), ""):
+        return Ruling(one=False, why=why)
+    more = side.own.any()
+    one = "has whole blocks more" if more else "says nothing that the other one does not"
+    return Ruling(one=True, why=one)
 
 
 def _part_other_names(page: Page, kept: Page, side: Side, other: Side, site: Site) -> Iterator[str]:
@@ -586,7 +564,7 @@ def _find_beside(page: Page, kept: Page, site: Site) -> str:
     """Find what is seen beside the text of a page only, or return ""."""
     mine, theirs = (dict.fromkeys(each.words.wording.beside) for each in (page, kept))
     alone = [each for each in mine if each not in theirs]
-    found = next((each for each in alone if not site.has_beside(each)), "")
+    found = next((each for each in alone if each not in site.beside), "")
     if alone and not theirs.keys() <= mine.keys():
         # What many pages have says something where it stands in the place of another one.
         found = found or alone[0]
@@ -597,41 +575,40 @@ def _judge_one_name(
     page: Page, kept: Page, side: Side, other: Side, sites: tuple[Site, Site]
 ) -> Ruling:
     """Judge one address, one name in two folders, or two hosts: little may be own."""
+    if why := next(filter(None, _part_one_name(page, kept, side, other, sites[0])), ""):
+        return Ruling(one=False, why=why)
     common = int(min(side.common.sum(), other.common.sum()))
-    if _says_other_rest(page, kept) and page.words.wording.is_cut_in_main:
-        return Ruling(one=False, why=OTHER_REST, common=common, sides=(side, other))
-    why = next(filter(None, _part_one_name(page, kept, side, other, sites[0])), "")
     if common >= STUB_WORDS and side.own.sum() <= OWN_SHARE_OF_PART * common:
         other = other._replace(own=other.own & other.words.main)
     own = max(map(_count_own, (side, other)))
     names = _count_names(page, kept, sites)
     called = not names or page.title == kept.title or page.heading == kept.heading != ()
-    if why:
-        return Ruling(one=False, why=why, own=own, common=common)
     if called and not (side.alone.any() or other.alone.any()):
-        return Ruling(one=True, why="the same words", own=own, common=common)
+        return Ruling(one=True, why="the same words")
     one_address = _is_one_address(page.facts.url, kept.facts.url)
     enough = common >= (LEAST_COMMON if sites[0].known or one_address else STUB_WORDS)
     everywhere = max(int(one.own.sum()) for one in (side, other))
     if own + names <= OWN_SHARE * common and (enough or not own) and everywhere <= common:
         why = f"{own} own words, {common} common ones"
-        return Ruling(one=True, why=why, own=own, common=common)
+        return Ruling(one=True, why=why)
     main = int(min((one.common & one.words.main).sum() for one in (side, other)))
     own_main = max(int((one.own & one.words.main).sum()) for one in (side, other))
     least = max(STUB_WORDS, LEAST_MAIN * max(len(page.words), len(kept.words)))
     if main >= least and own_main + names <= OWN_SHARE * main:
         why = f"main texts: {own_main} own words, {main} common ones"
-        return Ruling(one=True, why=why, own=own, common=common)
+        return Ruling(one=True, why=why)
     why = f"{'other names, ' * bool(names)}{common} words in common that are no template"
     if side.own.any():
         why = f"own words: {page.words.show(side.own)!r}"
     elif other.own.any():
         why = f"own words of the kept page: {kept.words.show(other.own)!r}"
-    return Ruling(one=False, why=why, own=own, common=common)
+    return Ruling(one=False, why=why)
 
 
 def _part_one_name(page: Page, kept: Page, side: Side, other: Side, site: Site) -> Iterator[str]:
     """List what makes two pages of one name two, however little it is; "" says nothing."""
+    if page.words.wording.is_cut_in_main and _says_other_rest(page, kept):
+        yield OTHER_REST
     mine, theirs = page.facts.url, kept.facts.url
     if host_of(mine) == host_of(theirs) and not _is_one_address(mine, theirs):
         one, another = ("/".join(folders) for folders in own_folders(mine, theirs))

@@ -26,7 +26,7 @@ from scrapy_simhash.pages.features import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
 
     from numpy.typing import NDArray
 
@@ -297,18 +297,17 @@ class Template:
     """
 
     def __init__(self, pages: Sequence[Words], share: float, least: int) -> None:
-        self._pages, self._share, self._least = tuple(pages), share, least
+        self._size, self._share, self._least = len(pages), share, least
         self._counted = [Counts(*(page.counted[n].values for page in pages)) for n in (0, 1)]
 
-    def mark(self, words: Words, without: Iterable[Words] = ()) -> tuple[Marks, Marks]:
+    def mark(self, words: Words, without: Sequence[Words] = ()) -> tuple[Marks, Marks]:
         """Mark which triples of a page are template, masked and as they are.
 
         `without` are pages of the sample that do not count, because they are compared.
         """
-        left_out = [page for page in without if any(page is each for each in self._pages)]
-        needed = max(self._least, self._share * (len(self._pages) - len(left_out)))
+        needed = max(self._least, self._share * (self._size - len(without)))
         masked, exact = (
-            self._counted[n].count(each) - sum(page.counted[n].count(each) > 0 for page in left_out)
+            self._counted[n].count(each) - sum(page.counted[n].count(each) > 0 for page in without)
             for n, each in enumerate(words.triples)
         )
         return masked >= needed, exact >= needed
