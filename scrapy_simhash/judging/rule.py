@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from itertools import compress
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
@@ -103,8 +104,13 @@ class Page(NamedTuple):
 
     facts: Facts
     words: Words
-    title: tuple[str, ...]
-    heading: tuple[str, ...]
+    title: _Name
+    heading: _Name
+
+    @property
+    def names(self) -> tuple[_Name, _Name]:
+        """Title and heading."""
+        return self.title, self.heading
 
     @classmethod
     def make(cls, facts: Facts, wording: Wording) -> Page:
@@ -131,7 +137,7 @@ class Ruling(NamedTuple):
 
 
 @lru_cache(maxsize=8_192)
-def read_name(name: str) -> tuple[str, ...]:
+def read_name(name: str) -> _Name:
     """List the words and signs of a name."""
     normal = normalise(name)
     return (*tokenise(normal), *_SIGNS_OF_NAMES.findall(normal))
@@ -143,7 +149,7 @@ class Names:
     A number is known by the word before it, and is the site's where names share its value.
     """
 
-    def __init__(self, names: Iterable[tuple[str, ...]] = ()) -> None:
+    def __init__(self, names: Iterable[_Name] = ()) -> None:
         counted, values, pages = Counter[tuple[str, str]](), Counter[tuple[str, str, str]](), 0
         for name in names:
             pages += 1
@@ -160,12 +166,12 @@ class Names:
             if times >= least and (key[1] != "#" or most[key] > 1)
         }
 
-    def find_subject(self, name: tuple[str, ...]) -> Counter[tuple[str, str, str]]:
+    def find_subject(self, name: _Name) -> Counter[tuple[str, str, str]]:
         """Find what of a name is not the site's, and how often it says it."""
         return Counter(each for each in _key_words(name) if each[:2] not in self._site)
 
 
-def _key_words(name: tuple[str, ...]) -> list[tuple[str, str, str]]:
+def _key_words(name: _Name) -> list[tuple[str, str, str]]:
     """Key the words of a name: a number by the word before it."""
     keyed, before = [], ""
     for word in name:
@@ -222,14 +228,10 @@ class Site:
         return whole.template.mark(words, [whole.sample[number].words for number in others])
 
     @cached_property
-    def titles(self) -> Names:
-        """What is the site's in titles."""
-        return Names(page.title for page in self.pages)
-
-    @cached_property
-    def headings(self) -> Names:
-        """What is the site's in headings."""
-        return Names(page.heading for page in self.pages)
+    def names(self) -> tuple[Names, Names]:
+        """What is the site's in titles and headings."""
+        titles, headings = ([page.names[n] for page in self.pages] for n in (0, 1))
+        return Names(titles), Names(headings)
 
     @cached_property
     def declared(self) -> frozenset[str]:
@@ -353,21 +355,47 @@ def judge(page: Page, kept: Page, site: Site, other_site: Site) -> Ruling:
     """
     if site.known != other_site.known:
         site = other_site = UNKNOWN
-    mine, theirs = page.facts.url, kept.facts.url
-    one_address = _is_one_address(mine, theirs)
+    one_address = _is_one_address(page.facts.url, kept.facts.url)
     few = max(len(each.words.wording.text) for each in (page, kept)) < MOST_BESIDE_DATA
     if few and not one_address and count_data_bits(page, kept) > MOST_BITS_OF_ONE_DATA:
         return Ruling(one=False, why=_TWO_DATA)
     if min(len(page.words.tokens), len(kept.words.tokens)) < STUB_WORDS:
         return _judge_stubs(page, kept)
-    template, other_template = site.mark(page.words), other_site.mark(kept.words)
-    side = compare_words(page.words, kept.words, template)
-    other = compare_words(kept.words, page.words, other_template)
-    if not one_address and _have_other_names(mine, theirs, site, other_site):
-        ruling = _judge_other_name(page, kept, side, other, site)
+    side = compare_words(page.words, kept.words, site.mark(page.words))
+    other = compare_words(kept.words, page.words, other_site.mark(kept.words))
+    pair = _Pair(page, kept, (site, other_site), side, other, one_address=one_address)
+    if not one_address and _have_other_names(page.facts.url, kept.facts.url, site, other_site):
+        ruling = _judge_other_name(pair)
     else:
-        ruling = _judge_one_name(page, kept, side, other, (site, other_site))
+        ruling = _judge_one_name(pair)
     return ruling._replace(sides=(side, other))
+
+
+@dataclass
+class _Pair:
+    """A page that would be dropped for a kept one, and what each of them says beside the other."""
+
+    page: Page
+    kept: Page
+    sites: tuple[Site, Site]
+    side: Side
+    other: Side
+    one_address: bool
+
+    @cached_property
+    def common(self) -> int:
+        """How many words both have that are no template."""
+        return int(min(self.side.common.sum(), self.other.common.sum()))
+
+    @cached_property
+    def gaps(self) -> list[Gap]:
+        """Where whole blocks of the two differ."""
+        return find_gaps(self.page.words, self.kept.words)
+
+    @cached_property
+    def views(self) -> list[Page]:
+        """Such views of other pages as the page is of the kept one."""
+        return self.sites[0].list_views(self.page.facts.url, self.kept.facts.url)
 
 
 # By the names of SIMHASH_RULE.
@@ -419,65 +447,71 @@ def _judge_stubs(page: Page, kept: Page) -> Ruling:
     return Ruling(not why, why or "the same words and signs")
 
 
-def _judge_other_name(page: Page, kept: Page, side: Side, other: Side, site: Site) -> Ruling:
+def _judge_other_name(pair: _Pair) -> Ruling:
     """Judge two addresses of a site with other names: nothing may be guessed."""
-    if _is_declared(page, kept, side, other, site):
+    if _is_declared(pair):
         return Ruling(one=True, why=DECLARED)
-    if why := next(filter(None, _part_other_names(page, kept, side, other, site)), ""):
+    if why := next(filter(None, _part_other_names(pair)), ""):
         return Ruling(one=False, why=why)
-    more = side.own.any()
-    one = "has whole blocks more" if more else "says nothing that the other one does not"
-    return Ruling(one=True, why=one)
+    more = pair.side.own.any()
+    why = "has whole blocks more" if more else "says nothing that the other one does not"
+    return Ruling(one=True, why=why)
 
 
-def _part_other_names(page: Page, kept: Page, side: Side, other: Side, site: Site) -> Iterator[str]:
+def _part_other_names(pair: _Pair) -> Iterator[str]:
     """List what makes addresses with other names two pages; "" says nothing."""
-    common = int(min(side.common.sum(), other.common.sum()))
+    page, kept, known = pair.page, pair.kept, pair.sites[0].known
     for mine, theirs, shown in _pair_names(page, kept):
         if mine != theirs:
             yield shown
     if _says_other_rest(page, kept):
         yield OTHER_REST
-    for one in (side, other):
-        if one.own.sum() > INSERTED_SHARE * common:
-            yield f"own words of {'the kept page' * (one is other) or 'this page'}: " + repr(
-                one.words.show(one.own)
-            )
-    gaps = find_gaps(page.words, kept.words)
-    views = site.list_views(page.facts.url, kept.facts.url)
-    yield _find_replaced(gaps, side, other, views)
-    if not views:
-        yield _find_address_word(page, kept, side, other)
+    for side, whose in ((pair.side, "this page"), (pair.other, "the kept page")):
+        if side.own.sum() > INSERTED_SHARE * pair.common:
+            yield f"own words of {whose}: {side.words.show(side.own)!r}"
+    yield _find_replaced(pair)
+    if not pair.views:
+        yield _find_address_word(pair)
     if signs := find_signs(page.words, kept.words):
         yield f"other signs: {signs[0]!r} / {signs[1]!r}"
-    yield _find_beside(page, kept, site)
+    yield _find_beside(pair)
     # All texts may be those of a header and a footer, by which a host is not known before six.
-    if common < LEAST_COMMON or not site.known:
+    if pair.common < LEAST_COMMON or not known:
         yield _TWO_DATA * (count_data_bits(page, kept) > MOST_BITS_OF_ONE_DATA)
-    if gaps and common < (LEAST_COMMON if site.known else LEAST_COMMON_UNKNOWN):
-        yield f"{common} words in common that are no template"
+    if pair.gaps and pair.common < (LEAST_COMMON if known else LEAST_COMMON_UNKNOWN):
+        yield f"{pair.common} words in common that are no template"
 
 
 def _says_other_rest(page: Page, kept: Page) -> bool:
     return page.words.wording.rest not in {b"", kept.words.wording.rest}
 
 
-def _find_replaced(gaps: list[Gap], side: Side, other: Side, views: list[Page]) -> str:
+def _find_replaced(pair: _Pair) -> str:
     """Find why what stands between equal blocks is no mere insertion, or return ""."""
-    words, kept = side.words, other.words
-    for gap in gaps:
-        if gap.start == gap.end:  # of the kept page
+    words, kept = pair.page.words, pair.kept.words
+    for gap in pair.gaps:
+        here, there = words.tokens[gap.here], kept.tokens[gap.there]
+        if not here:  # of the kept page
             continue
-        here = words.tokens[gap.start : gap.end]
-        if gap.other_start < gap.other_end and not _is_frame(gap, side, other, views):
-            there = kept.tokens[gap.other_start : gap.other_end]
+        if there and not _is_frame(pair, gap):
             return "words in the place of others: {!r} / {!r}".format(*_show_apart(here, there))
-        own = side.own[gap.start : gap.end]
-        in_main = (own & words.main[gap.start : gap.end]).any()
-        if in_main or (own.any() if views else 0 < own.sum() <= FIELD_WORDS):
+        own = pair.side.own[gap.here]
+        in_main = (own & words.main[gap.here]).any()
+        if in_main or (own.any() if pair.views else 0 < own.sum() <= FIELD_WORDS):
             return f"own words: {' '.join(here[:_WORDS_SHOWN])!r}"
-    moved = _find_moved(gaps, words, kept)
-    return f"words in another order: {moved!r}" if moved else ""
+    # What the kept page has as often is elsewhere there.
+    mine, theirs = Counter(words.digests), Counter(kept.digests)
+    for gap in pair.gaps:
+        for n in _list_blocks(words, gap.here):
+            if mine[words.digests[n]] <= theirs[words.digests[n]]:
+                moved = words.texts[n][0].split()[:_WORDS_SHOWN]
+                return f"words in another order: {' '.join(moved)!r}"
+    return ""
+
+
+def _list_blocks(words: Words, at: slice) -> range:
+    """List the numbers of the blocks between two words."""
+    return range(*np.searchsorted(words.starts, (at.start, at.stop)).tolist())
 
 
 def _show_apart(here: Sequence[str], there: Sequence[str]) -> Iterator[str]:
@@ -491,112 +525,82 @@ def _show_apart(here: Sequence[str], there: Sequence[str]) -> Iterator[str]:
         yield " ".join(words[start : start + _WORDS_SHOWN])
 
 
-def _is_frame(gap: Gap, side: Side, other: Side, views: list[Page]) -> bool:
+def _is_frame(pair: _Pair, gap: Gap) -> bool:
     """Whether a gap is at an end of both pages, and the site's on the kept one.
 
     Or, of a view of that, on all such views.
     """
-    mine, theirs = slice(gap.start, gap.end), slice(gap.other_start, gap.other_end)
-    ends = len(side.words), len(other.words)
-    is_end = gap.start == 0 == gap.other_start or (gap.end, gap.other_end) == ends
-    is_short = gap.other_end - gap.other_start <= FIELD_WORDS
-    if not is_end or is_short or (side.own & side.words.numbers)[mine].any():
+    words, (here, there) = pair.page.words, gap
+    ends = len(words), len(pair.kept.words)
+    is_end = here.start == 0 == there.start or (here.stop, there.stop) == ends
+    is_short = there.stop - there.start <= FIELD_WORDS
+    if not is_end or is_short or (pair.side.own & words.numbers)[here].any():
         return False
-    if len(views) < LEAST_OF_TEMPLATE:
-        return not (other.own[theirs].any() or side.words.main[mine].any())
-    said = set(compress(side.words.tokens[mine], ~side.words.numbers[mine]))
-    return all(said.issubset(view.words.tokens) for view in views)
+    if len(pair.views) < LEAST_OF_TEMPLATE:
+        return not (pair.other.own[there].any() or words.main[here].any())
+    said = set(compress(words.tokens[here], ~words.numbers[here]))
+    return all(said.issubset(view.words.tokens) for view in pair.views)
 
 
-def _find_moved(gaps: list[Gap], words: Words, kept: Words) -> str:
-    """Find a block of the gaps that the kept page has as often elsewhere, or return ""."""
-    mine, theirs = Counter(words.digests), Counter(kept.digests)
-    for gap in gaps:
-        first, end = np.searchsorted(words.starts, (gap.start, gap.end)).tolist()
-        for block, digest in zip(words.blocks[first:end], words.digests[first:end], strict=True):
-            if mine[digest] <= theirs[digest]:
-                return " ".join(words.tokens[block.start : block.end][:10])
-    return ""
-
-
-def _is_declared(page: Page, kept: Page, side: Side, other: Side, site: Site) -> bool:
+def _is_declared(pair: _Pair) -> bool:
     """Whether one of two pages declares the other, and its words do not belie it."""
+    page, kept, site = pair.page, pair.kept, pair.sites[0]
     declared = find_declared(page.facts, kept.facts) - site.declared
     if not declared or page.words.wording.rest != kept.words.wording.rest:
         return False
     if not (site.known or declared & {plain_form(page.facts.url), plain_form(kept.facts.url)}):
         return False
-    common = int(min(side.common.sum(), other.common.sum()))
-    if common < LEAST_COMMON or side.own.sum() > OWN_SHARE * common:
+    if pair.common < LEAST_COMMON or pair.side.own.sum() > OWN_SHARE * pair.common:
         return False
-    gaps = find_gaps(page.words, kept.words)
-    if any(_says_other_values(gap, side, other) for gap in gaps):
-        return False
+    inside = [gap for gap in pair.gaps if gap.here.start > 0 and gap.here.stop < len(page.words)]
+    # A variant says other values in the midst of its main text.
+    said, others = (each.own & each.words.main for each in (pair.side, pair.other))
+    for here, there in inside:
+        sizes = here.stop - here.start, there.stop - there.start
+        if 2 * min(sizes) >= max(sizes) and said[here].any() and others[there].any():
+            return False
     # More are those of a list whose pages all declare the first one, or of somebody else's page;
     # a print view may have the time when it was made, and how long that took. It says itself of
     # what it is one; and that stands in the place of no other number, or at an end.
-    numbers, theirs = (each.own & each.words.numbers for each in (side, other))
-    few = int(numbers.sum()) <= _MOST_CELLS
+    numbers, theirs = (each.own & each.words.numbers for each in (pair.side, pair.other))
+    few = numbers.sum() <= _MOST_CELLS
     if not few and plain_form(kept.facts.url) in page.facts.declared:
-        replaced = sum(
-            int(numbers[gap.start : gap.end].sum())
-            for gap in gaps
-            if theirs[gap.other_start : gap.other_end].any()
-            and 0 < gap.start <= gap.end < len(page.words)
-        )
-        few = replaced <= _MOST_CELLS and numbers.sum() <= OWN_SHARE_OF_PART * common
-    return few
+        replaced = sum(int(numbers[here].sum()) for here, there in inside if theirs[there].any())
+        few = replaced <= _MOST_CELLS and numbers.sum() <= OWN_SHARE_OF_PART * pair.common
+    return bool(few)
 
 
-def _says_other_values(gap: Gap, side: Side, other: Side) -> bool:
-    """Whether a page says in the midst of its main text what a variant does: other values."""
-    mine, theirs = slice(gap.start, gap.end), slice(gap.other_start, gap.other_end)
-    sizes = gap.end - gap.start, gap.other_end - gap.other_start
-    return (
-        0 < gap.start <= gap.end < len(side.words)
-        and 2 * min(sizes) >= max(sizes)
-        and bool((side.own & side.words.main)[mine].any())
-        and bool((other.own & other.words.main)[theirs].any())
-    )
-
-
-def _find_beside(page: Page, kept: Page, site: Site) -> str:
+def _find_beside(pair: _Pair) -> str:
     """Find what is seen beside the text of a page only, or return ""."""
-    mine, theirs = (dict.fromkeys(each.words.wording.beside) for each in (page, kept))
+    mine, theirs = (dict.fromkeys(each.words.wording.beside) for each in (pair.page, pair.kept))
     alone = [each for each in mine if each not in theirs]
-    found = next((each for each in alone if each not in site.beside), "")
-    if alone and not theirs.keys() <= mine.keys():
-        # What many pages have says something where it stands in the place of another one.
-        found = found or alone[0]
-    return f"what is seen beside the text: {found!r}" if found else ""
+    # What many pages have says something where it stands in the place of another one.
+    replaces = not theirs.keys() <= mine.keys()
+    found = [each for each in alone if each not in pair.sites[0].beside] or alone * replaces
+    return f"what is seen beside the text: {found[0]!r}" if found else ""
 
 
-def _judge_one_name(
-    page: Page, kept: Page, side: Side, other: Side, sites: tuple[Site, Site]
-) -> Ruling:
+def _judge_one_name(pair: _Pair) -> Ruling:
     """Judge one address, one name in two folders, or two hosts: little may be own."""
-    if why := next(filter(None, _part_one_name(page, kept, side, other, sites[0])), ""):
+    if why := next(filter(None, _part_one_name(pair)), ""):
         return Ruling(one=False, why=why)
-    common = int(min(side.common.sum(), other.common.sum()))
+    page, kept, side, other, common = pair.page, pair.kept, pair.side, pair.other, pair.common
     if common >= STUB_WORDS and side.own.sum() <= OWN_SHARE_OF_PART * common:
         other = other._replace(own=other.own & other.words.main)
     own = max(map(_count_own, (side, other)))
-    names = _count_names(page, kept, sites)
+    names = _count_names(pair)
     called = not names or page.title == kept.title or page.heading == kept.heading != ()
     if called and not (side.alone.any() or other.alone.any()):
         return Ruling(one=True, why="the same words")
-    one_address = _is_one_address(page.facts.url, kept.facts.url)
-    enough = common >= (LEAST_COMMON if sites[0].known or one_address else STUB_WORDS)
+    enough = common >= (LEAST_COMMON if pair.sites[0].known or pair.one_address else STUB_WORDS)
     everywhere = max(int(one.own.sum()) for one in (side, other))
     if own + names <= OWN_SHARE * common and (enough or not own) and everywhere <= common:
-        why = f"{own} own words, {common} common ones"
-        return Ruling(one=True, why=why)
+        return Ruling(one=True, why=f"{own} own words, {common} common ones")
     main = int(min((one.common & one.words.main).sum() for one in (side, other)))
     own_main = max(int((one.own & one.words.main).sum()) for one in (side, other))
     least = max(STUB_WORDS, LEAST_MAIN * max(len(page.words), len(kept.words)))
     if main >= least and own_main + names <= OWN_SHARE * main:
-        why = f"main texts: {own_main} own words, {main} common ones"
-        return Ruling(one=True, why=why)
+        return Ruling(one=True, why=f"main texts: {own_main} own words, {main} common ones")
     why = f"{'other names, ' * bool(names)}{common} words in common that are no template"
     if side.own.any():
         why = f"own words: {page.words.show(side.own)!r}"
@@ -605,34 +609,34 @@ def _judge_one_name(
     return Ruling(one=False, why=why)
 
 
-def _part_one_name(page: Page, kept: Page, side: Side, other: Side, site: Site) -> Iterator[str]:
+def _part_one_name(pair: _Pair) -> Iterator[str]:
     """List what makes two pages of one name two, however little it is; "" says nothing."""
+    page, kept, side, other = pair.page, pair.kept, pair.side, pair.other
+    mine, theirs = page.facts.url, kept.facts.url
     if page.words.wording.is_cut_in_main and _says_other_rest(page, kept):
         yield OTHER_REST
-    mine, theirs = page.facts.url, kept.facts.url
-    if host_of(mine) == host_of(theirs) and not _is_one_address(mine, theirs):
+    if host_of(mine) == host_of(theirs) and not pair.one_address:
         one, another = ("/".join(folders) for folders in own_folders(mine, theirs))
         words = _find_subject(one, another, side), _find_subject(another, one, other)
         if all(words):
             yield f"two folders: {words[0]!r} / {words[1]!r}"
         if one and another and not _A_NUMBER.search(one + another):  # no releases
-            yield _find_edit(side, other)
-            beside = site.list_beside(mine, theirs)
-            yield _find_replacing(side, other, beside) if site.known else ""
-        yield _find_address_word(page, kept, side, other)  # of what stands behind a name
-        yield _find_two_names(page, kept, known=site.known)
+            yield _find_edit(pair)
+            yield _find_replacing(pair)
+        yield _find_address_word(pair)  # of what stands behind a name
+        yield _find_two_names(pair)
     if paragraph := find_paragraph(side):
         yield f"a paragraph of its own: {paragraph!r}"
     if max(side.both.mean(), other.both.mean()) < LEAST_MAIN:
         yield "little in common"
-    if not _is_one_address(mine, theirs):
-        yield _find_other_cells(page, kept, side)
+    if not pair.one_address:
+        yield _find_other_cells(pair)
 
 
-def _find_edit(side: Side, other: Side) -> str:
+def _find_edit(pair: _Pair) -> str:
     """Find words of a main text in the place of others, or own ones in that of any, or ""."""
-    for gap in find_gaps(side.words, other.words):
-        stretches = (side, slice(*gap[:2])), (other, slice(*gap[2:]))
+    for gap in pair.gaps:
+        stretches = [*zip((pair.side, pair.other), gap, strict=True)]
         both = [each.words.tokens[at] for each, at in stretches]
         own = any(_list_said(each.words, each.own, at) for each, at in stretches)
         # Words that are the site's, or elsewhere on the other page, name a page no less.
@@ -642,15 +646,14 @@ def _find_edit(side: Side, other: Side) -> str:
     return ""
 
 
-def _find_replacing(side: Side, other: Side, beside: list[Page]) -> str:
+def _find_replacing(pair: _Pair) -> str:
     """Find own words in the place of others that no page of the folder has, or ""."""
-    own = side.own.copy()
-    for page in beside:
-        own &= page.words.counted[1].count(side.words.triples[1]) == 0
-    for gap in find_gaps(side.words, other.words) if own.any() else ():
-        mine, theirs = slice(*gap[:2]), slice(*gap[2:])
-        if own[mine].any() and other.own[theirs].any():
-            both = side.words.tokens[mine], other.words.tokens[theirs]
+    words, own = pair.page.words, pair.side.own.copy()
+    for page in pair.sites[0].list_beside(pair.page.facts.url, pair.kept.facts.url):
+        own &= page.words.counted[1].count(words.triples[1]) == 0
+    for here, there in pair.gaps if pair.sites[0].known else ():
+        if own[here].any() and pair.other.own[there].any():
+            both = words.tokens[here], pair.kept.words.tokens[there]
             return "words in the place of others: {!r} / {!r}".format(*_show_apart(*both))
     return ""
 
@@ -661,43 +664,39 @@ def _list_said(words: Words, marked: Marks, at: slice) -> set[str]:
     return {word for word in said if len(word) > 1 or word.isdecimal()}
 
 
-def _find_other_cells(page: Page, kept: Page, side: Side) -> str:
+def _find_other_cells(pair: _Pair) -> str:
     """Find short blocks of the main text that say something else, or return "" if they are few."""
-    numbers = side.own & side.words.main & side.words.numbers & (side.words.sizes <= _CELL_WORDS)
+    side, words, kept = pair.side, pair.page.words, pair.kept.words
+    numbers = side.own & words.main & words.numbers & (words.sizes <= _CELL_WORDS)
     if numbers.sum() > _MOST_CELLS:
-        return f"other numbers: {side.words.show(numbers)!r}"
+        return f"other numbers: {words.show(numbers)!r}"
     cells = [
-        pair
-        for gap in find_gaps(page.words, kept.words)
-        for pair in zip(
-            _list_cells(page.words, gap.start, gap.end),
-            _list_cells(kept.words, gap.other_start, gap.other_end),
-            strict=False,
-        )
-        if set(pair[0].split()).isdisjoint(pair[1].split())
+        cells
+        for here, there in pair.gaps
+        for cells in zip(_list_cells(words, here), _list_cells(kept, there), strict=False)
+        if set(cells[0].split()).isdisjoint(cells[1].split())
     ]
     few = len(cells) <= _MOST_CELLS
     return "" if few else "texts in the place of others: {!r} / {!r}".format(*cells[0])
 
 
-def _list_cells(words: Words, start: int, end: int) -> list[str]:
+def _list_cells(words: Words, at: slice) -> list[str]:
     """List the short blocks of the main text between two words."""
-    first, last = np.searchsorted(words.starts, (start, end)).tolist()
     return [
-        " ".join(words.tokens[block.start : block.end])
-        for block in words.blocks[first:last]
-        if block.end - block.start <= _CELL_WORDS and words.main[block.start]
+        " ".join(words.tokens[start:end])
+        for _, start, end in map(words.blocks.__getitem__, _list_blocks(words, at))
+        if end - start <= _CELL_WORDS and words.main[start]
     ]
 
 
-def _find_two_names(page: Page, kept: Page, *, known: bool) -> str:
+def _find_two_names(pair: _Pair) -> str:
     """Find two names where each of all says a word, but numbers, that the other lacks, or ""."""
     # On a host that is not known, the one that is the same may be the site's.
     found = ""
-    for mine, theirs, shown in _pair_names(page, kept):
+    for mine, theirs, shown in _pair_names(pair.page, pair.kept):
         one, another = ({w for w in name if not _A_NUMBER.search(w)} for name in (mine, theirs))
         apart = one - another and another - one
-        if not apart and known:
+        if not apart and pair.sites[0].known:
             return ""
         found = shown if apart else found
     return found
@@ -706,13 +705,10 @@ def _find_two_names(page: Page, kept: Page, *, known: bool) -> str:
 def _pair_names(page: Page, kept: Page) -> list[tuple[_Name, _Name, str]]:
     """Pair the titles, and the headings, of two pages where both have one, shown as two names."""
     first, second = page.facts, kept.facts
-    names = (
-        (page.title, kept.title, first.title, second.title),
-        (page.heading, kept.heading, first.heading, second.heading),
-    )
+    shown = (first.title, second.title), (first.heading, second.heading)
     return [
         (mine, theirs, f"two names: {one!r} / {other!r}")
-        for mine, theirs, one, other in names
+        for mine, theirs, (one, other) in zip(page.names, kept.names, shown, strict=True)
         if mine and theirs
     ]
 
@@ -748,16 +744,14 @@ def find_paragraph(side: Side) -> str:
     return " ".join(words.tokens[start : start + min(10, int(sizes[found[0]]))])
 
 
-def _count_names(page: Page, kept: Page, sites: tuple[Site, Site]) -> int:
+def _count_names(pair: _Pair) -> int:
     """Count as words what two names differ in."""
     said = []
-    for mine, theirs, ours, other in (
-        (page.title, kept.title, sites[0].titles, sites[1].titles),
-        (page.heading, kept.heading, sites[0].headings, sites[1].headings),
-    ):
+    names = pair.page.names, pair.kept.names, *(site.names for site in pair.sites)
+    for mine, theirs, ours, others in zip(*names, strict=True):
         if not mine or not theirs:
             continue
-        one, another = ours.find_subject(mine), other.find_subject(theirs)
+        one, another = ours.find_subject(mine), others.find_subject(theirs)
         if one or another:
             said.append(bool(one - another) + bool(another - one))
     least, most = min(said, default=0), max(said, default=0)
@@ -766,14 +760,14 @@ def _count_names(page: Page, kept: Page, sites: tuple[Site, Site]) -> int:
     return NAMES_WORDS if least and most == _BOTH_APART else NAMES_WORDS // 2
 
 
-def _find_address_word(page: Page, kept: Page, side: Side, other: Side) -> str:
+def _find_address_word(pair: _Pair) -> str:
     """Find a word that only one address has, in its last segment, and only its page, or ""."""
-    mine, theirs = page.facts.url, kept.facts.url
+    mine, theirs = pair.page.facts.url, pair.kept.facts.url
     if last_segment(mine) == last_segment(theirs):
         return ""
     one, another = (unquote(url.rpartition("://")[2].partition("/")[2]) for url in (mine, theirs))
-    word = _find_subject(last_segment(mine), another, side)
-    word = word or _find_subject(last_segment(theirs), one, other)
+    word = _find_subject(last_segment(mine), another, pair.side)
+    word = word or _find_subject(last_segment(theirs), one, pair.other)
     return f"a word of one address: {word!r}" if word else ""
 
 

@@ -359,10 +359,8 @@ def find_signs(mine: Words, theirs: Words) -> tuple[str, str] | None:
 class Gap(NamedTuple):
     """Words between two blocks that both pages have, on the one and on the other page."""
 
-    start: int
-    end: int
-    other_start: int
-    other_end: int
+    here: slice
+    there: slice
 
 
 def find_gaps(mine: Words, theirs: Words) -> list[Gap]:
@@ -372,14 +370,10 @@ def find_gaps(mine: Words, theirs: Words) -> list[Gap]:
     """
     edges = [*mine.starts.tolist(), len(mine)], [*theirs.starts.tolist(), len(theirs)]
     gaps = (
-        Gap(edges[0][start], edges[0][end], edges[1][other_start], edges[1][other_end])
-        for start, end, other_start, other_end in align(mine.digests, theirs.digests)
+        Gap(slice(edges[0][i], edges[0][j]), slice(edges[1][k], edges[1][m]))
+        for i, j, k, m in align(mine.digests, theirs.digests)
     )
-    return [
-        gap
-        for gap in gaps
-        if mine.tokens[gap.start : gap.end] != theirs.tokens[gap.other_start : gap.other_end]
-    ]
+    return [gap for gap in gaps if mine.tokens[gap.here] != theirs.tokens[gap.there]]
 
 
 def align(first: Sequence[int], second: Sequence[int]) -> list[tuple[int, int, int, int]]:
