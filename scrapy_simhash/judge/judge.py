@@ -52,7 +52,7 @@ from scrapy_simhash.judging.documents import State, Verdict, make_document
 from scrapy_simhash.judging.hosts import Hosts
 from scrapy_simhash.judging.matching import UNCHANGED, UNDELIVERED, Doubt, Judge, Trusted
 from scrapy_simhash.judging.rule import Page
-from scrapy_simhash.judging.slots import Slots
+from scrapy_simhash.judging.slots import Slots, show_standing
 from scrapy_simhash.pages.addresses import are_of_one_origin, bound_url, host_of
 from scrapy_simhash.pages.facts import MOSTLY_NEW, NO_LINKS, WHOLE_TEXT, Recipe, Share, unpack
 from scrapy_simhash.stores.documents import Documents
@@ -367,10 +367,9 @@ class CrawlJudge:
         noise = self._hosts.get_noise(url)
         place = f"{host_of(url)}/{noise.find_place(url)}"
         mine = Page.make(page.document.facts, unpack(page.document.wording))
-        seconds = abs(mine.facts.time - kept.page.facts.time)
         own, itself = noise.list_own(url), noise.list_own(mine.facts.url)
-        counting = noise.list_used(seconds, (mine, kept.page))
-        used = {each.slot: each for each in (*counting, *own, *itself)}
+        found = show_standing(self._hosts.list_noise(mine, kept.page), mine, kept.page)
+        used = {each.slot: each for each in found}
         # What changes at every fetch of the original may be what the page is about: a random one.
         fast = noise.list_fast() & Slots(used.values()).locate(mine).keys()
         confirmed = list(self._refetches.list_confirmed(place, used.values(), fast))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from scrapy_simhash.judging.noise import Noise
 from scrapy_simhash.judging.rule import LEAST_KNOWN, MET, UNKNOWN, Page, Site
-from scrapy_simhash.judging.slots import NO_SLOTS, Slots, clean_both
+from scrapy_simhash.judging.slots import Slots, clean_both
 from scrapy_simhash.judging.words import Words
 from scrapy_simhash.pages.addresses import host_of
 
@@ -143,7 +143,7 @@ class Hosts:
     def clean(self, page: Page) -> Page:
         """Return a page without all that changes by itself on its host."""
         url = page.facts.url
-        slots = self.get_noise(url).choose((url,), None) if url else NO_SLOTS
+        slots = self.get_noise(url).choose((url,), None)
         return self._cut(slots, page, slots.mark(page)) if slots else page
 
     def clean_both(self, page: Page, kept: Page) -> tuple[Page, Page]:

@@ -220,8 +220,8 @@ def _find_parting(
     is the first words that only one of them has; where these say nothing by themselves, as a number
     does, those that the rule names.
     """
-    names = [(mine.title, theirs.title), (mine.heading, theirs.heading)]
-    named = [one == other for one, other in names if one and other]
+    pairs = zip(mine.names, theirs.names, strict=True)
+    named = [one == other for one, other in pairs if one and other]
     if not named or not all(named):
         return ""
     for side in sides:
@@ -325,13 +325,11 @@ class Judge:
             if number not in wordings:
                 continue
             kept, sites = Page.make(other, wordings[number]), sites_of[number]
-            pages = mine, theirs = self._clean(page, kept, number)
+            pages = self._clean(page, kept, number)
             said = self._doubt_declared(judge(*pages, *sites), facts, other)
             answer = _wrap(said, candidate, (facts, other))
             answer = answer._replace(sites=sites, kept=kept, pages=pages)
-            has_noise = mine.words is not page.words or theirs.words is not kept.words
-            has_noise |= mine.title != page.title
-            if said.one and has_noise and not judge(page, kept, *sites).one:
+            if said.one and pages != (page, kept) and not judge(page, kept, *sites).one:
                 seen = self.trusted.changes if self.trusted else self.hosts.list_noise(page, kept)
                 noise = show_standing(seen, page, kept)
                 answer = answer._replace(rests=Doubt(number, kept), noise=noise)
@@ -463,9 +461,9 @@ class Judge:
             return False
         now = slots.clean(Page.make(document.facts, unpack(document.wording)))
         then = slots.clean(Page.make(own.facts, before))
-        names = now.title == then.title and now.heading == then.heading
         texts = now.words.tokens == then.words.tokens and not find_signs(now.words, then.words)
         one, other = now.words.wording, then.words.wording
+        names = now.names == then.names
         return names and texts and (one.rest, one.beside) == (other.rest, other.beside)
 
     def _list_crawls(self) -> tuple[str, ...]:

@@ -29,7 +29,7 @@ from scrapy_simhash.judging.slots import (
 from scrapy_simhash.pages.addresses import parse_address
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 
     from scrapy_simhash.judging.rule import Page
 
@@ -192,17 +192,6 @@ class Noise:
         changes = any(slot == change.slot for _, slot in self._seen)
         stays = tested[folder] >= _PAGES or len(tested) >= _PAGES
         return (folder, change.slot) in self._refuted or (stays and not changes)
-
-    def list_used(self, seconds: float, pages: Sequence[Page]) -> Iterator[Change]:
-        """List what counts as noise at an address of some pages, and stands on one of them."""
-        counting = {
-            each.slot: each
-            for page in pages
-            for each in self.list_counting(page.facts.url, seconds)
-        }
-        slots = Slots(counting.values())
-        there = {slot for page in pages for slot in slots.locate(page)}
-        return (each for slot, each in counting.items() if slot in there)
 
     @staticmethod
     def check(

@@ -556,7 +556,7 @@ class Slots:
                 found[slot].append((block.start + start, block.start + end))
         for _, numbers in _list_numbers(page) if self._names else ():
             found |= {Slot(NAMES, place): [] for place in numbers.keys() & self._names}
-        return {slot: places for slot, places in found.items() if places or slot.kind == NAMES}
+        return found
 
     def _find_words(self, shapes: list[str]) -> Iterator[tuple[Slot, int, int]]:
         """Find the slots of words in a block, whose numbers are masked."""
