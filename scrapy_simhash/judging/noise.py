@@ -16,7 +16,6 @@ import msgspec
 
 from scrapy_simhash.judging.slots import (
     BLOCKS,
-    LABELLED,
     MOST_SLOTS,
     NO_SLOTS,
     Change,
@@ -270,10 +269,9 @@ class Noise:
             folders[slot].append(seen)
         found = []
         for slot, each in folders.items():
-            # A label may stay on other pages where what it labels is missing.
-            if (folder, slot) in self._refuted or slot.kind == LABELLED:
-                continue
-            if all(seen.change.weak and not seen.moves for seen in each):
+            if (folder, slot) in self._refuted or all(
+                seen.change.weak and not seen.moves for seen in each
+            ):
                 continue
             mine = everywhere.get((folder, slot))
             if len(each) >= _PAGES or (mine is not None and len(mine.pages) >= _PAGES):

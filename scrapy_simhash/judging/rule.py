@@ -203,7 +203,6 @@ class Site:
         self.sample, self._whole = dict(pages), whole
         self._is_met = is_met or bool(pages)
         self.known = len(pages) >= LEAST_KNOWN
-        self._least = max(LEAST_OF_TEMPLATE, SHARE_OF_TEMPLATE * len(pages))
         self.pages = [*pages.values()] if self.known else []
 
     def without(self, numbers: Collection[int]) -> Site:
@@ -239,23 +238,17 @@ class Site:
         return frozenset(each for page in self.pages for each in page.facts.declared)
 
     @cached_property
-    def beside(self) -> frozenset[str]:
-        """What many pages have beside their texts."""
-        return self._find_shared(set(page.words.wording.beside) for page in self.pages)
-
-    @cached_property
     def _ends(self) -> frozenset[str]:
-        """Ends of addresses; of parameters switches, of which there is one value."""
-        ends = [list_ends(page.facts.url) for page in self.pages]
-        switches = {end for each in ends for end in each if end.startswith("?")}
-        values = Counter(end.partition("=")[0] for end in switches)
+        """Ends of addresses that many pages have; of parameters switches, which have one value."""
+        ends = [set(list_ends(page.facts.url)) for page in self.pages]
+        counted = Counter(end for each in ends for end in each)
+        values = Counter(end.partition("=")[0] for end in counted if end.startswith("?"))
+        least = max(LEAST_OF_TEMPLATE, SHARE_OF_TEMPLATE * len(self.pages))
         return frozenset(
-            end for end in self._find_shared(ends) if values[end.partition("=")[0]] <= 1
+            end
+            for end, times in counted.items()
+            if times >= least and values[end.partition("=")[0]] <= 1
         )
-
-    def _find_shared(self, said: Iterable[Iterable[str]]) -> frozenset[str]:
-        counted = Counter(each for of_page in said for each in set(of_page))
-        return frozenset(each for each, times in counted.items() if times >= self._least)
 
     def part(self, url: str) -> tuple[str, str]:
         """Part an address from its end, if that is the site's: "/view", "?print=1"."""
@@ -574,10 +567,7 @@ def _find_beside(pair: _Pair) -> str:
     """Find what is seen beside the text of a page only, or return ""."""
     mine, theirs = (dict.fromkeys(each.words.wording.beside) for each in (pair.page, pair.kept))
     alone = [each for each in mine if each not in theirs]
-    # What many pages have says something where it stands in the place of another one.
-    replaces = not theirs.keys() <= mine.keys()
-    found = [each for each in alone if each not in pair.sites[0].beside] or alone * replaces
-    return f"what is seen beside the text: {found[0]!r}" if found else ""
+    return f"what is seen beside the text: {alone[0]!r}" if alone else ""
 
 
 def _judge_one_name(pair: _Pair) -> Ruling:

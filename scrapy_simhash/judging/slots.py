@@ -9,7 +9,6 @@ import re
 from collections import Counter, defaultdict
 from difflib import SequenceMatcher
 from itertools import compress, takewhile
-from operator import not_
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import numpy as np
@@ -34,10 +33,9 @@ if TYPE_CHECKING:
     _Numbers: TypeAlias = dict[tuple[str, ...], tuple[int, str]]  # by what is around: place, word
 
 # A slot of words: the two words before and behind it, digits masked, within its block.
-WORDS, BLOCKS, LABELLED, NAMES = "words", "blocks", "labelled", "name"
+WORDS, BLOCKS, NAMES = "words", "blocks", "name"
 _AROUND = 2
 _MAIN_HEADING = "h1"
-_HEADINGS = {"h1", "h2", "h3", "h4", "h5", "h6"}
 _START, _END, _NUMBER, _NAME = "^", "$", ANY_NUMBER, "<name>"
 # Blocks are two answers of one if so many of their words are the same.
 _LEAST_ALIKE = 0.5
@@ -50,7 +48,7 @@ _LEAST_SHARED = 0.5
 _LONGER = 2
 # Blocks with fewer words beside their numbers may be a record's: a price, a size.
 _FEW_WORDS = 3
-# Blocks of so few words are labels, "advertisement", and parts of cards: a place, a price.
+# Blocks of so few words are parts of cards: a place, a price.
 _WORDS_OF_PART, _MOST_PARTS = 4, 2
 _LEAST_OF_LIST, _NEAR = 3, 6
 # So many blocks of a list may be those of the answer before by chance.
@@ -328,8 +326,7 @@ def _learn_blocks(first: Page, second: Page, cleaned: Slots | None = None) -> It
         for gap in gaps:
             start, end = gap[2 * n : 2 * n + 2]
             changed[start:end] = [digest != 0 for digest in digests[start:end]]
-        told = {key for key, row in (rows, others)[n].items() if row}
-        for slot, start, end in _list_regions(page, changed, told, anew, closes=cleaned is None):
+        for slot, start, end in _list_regions(page, changed, anew, closes=cleaned is None):
             found[slot][n].extend(range(start, end))
     for slot, places in found.items():
         if cleaned is None and not all(places):
@@ -419,19 +416,16 @@ def _index_rows(page: Page, digests: Sequence[int]) -> dict[_Row, Sequence[int]]
 
 
 def _are_drawn_anew(mine: Sequence[int], theirs: Sequence[int]) -> bool:
-    """Whether less than half of two lists stands in one order, and not all of both is the same.
-
-    What is said in another order is no less what a page says.
-    """
+    """Whether less than half of two lists stands in one order."""
     size = max(len(mine), len(theirs))
-    if not theirs or size * size > _MOST_ALIGNED or sorted(mine) == sorted(theirs):
+    if not theirs or size * size > _MOST_ALIGNED:
         return False
     matcher = SequenceMatcher(None, mine, theirs, autojunk=False)
     return sum(each.size for each in matcher.get_matching_blocks()) < _LEAST_CHANGED * size
 
 
 def _list_regions(
-    page: Page, changed: list[bool], told: set[_Row], anew: set[_Row], *, closes: bool
+    page: Page, changed: list[bool], anew: set[_Row], *, closes: bool
 ) -> Iterator[tuple[Slot, int, int]]:
     """List the slots of blocks in a row that another answer has not, but headings, and where.
 
@@ -439,80 +433,54 @@ def _list_regions(
     (`closes`): what changes may be missing on another page, and what that says in its place would
     be taken for it.
     """
-    blocks = list(list_anchors(page))
-    changed = [
-        each and block.tag != _MAIN_HEADING
-        for each, (block, *_) in zip(changed, blocks, strict=True)
-    ]
+    anchored = list(list_anchors(page))
+    blocks = [block for block, *_ in anchored]
+    for n, block in enumerate(blocks):
+        changed[n] &= block.tag != _MAIN_HEADING
     # Of a list that draws anew some entries may stay, and change places; but no paragraphs.
-    for key, start, end in _list_rows(blocks):
-        staying = (
-            block for block, *_ in compress(blocks[start:end], map(not_, changed[start:end]))
-        )
-        if (key in anew or sum(changed[start:end]) >= _LEAST_CHANGED * (end - start)) and all(
-            block.end - block.start < PARAGRAPH_WORDS for block in staying
-        ):
-            # What stays in front of what changes is the anchor.
-            stay = [*changed[start:end], True].index(True) if key in told - anew else 0
-            changed[start + stay : end] = [True] * (end - start - stay)
+    for key, start, end in _list_rows(anchored):
+        staying = [block for n, block in enumerate(blocks[start:end], start) if not changed[n]]
+        is_anew = key in anew or len(staying) <= (1 - _LEAST_CHANGED) * (end - start)
+        if is_anew and all(block.end - block.start < PARAGRAPH_WORDS for block in staying):
+            changed[start:end] = [True] * (end - start)
     runs: list[tuple[int, int]] = []
     for start, end in _list_runs_of(changed):
-        beside = {blocks[n][0].tag for each in (*runs[-1:], (start, end)) for n in range(*each)}
-        parts = [block for block, *_ in blocks[runs[-1][1] : start]] if runs else []
-        if parts and _are_of_list(
-            [block for block, *_ in blocks[runs[-1][0] : end]], parts, beside
-        ):
-            runs[-1] = runs[-1][0], end
+        first, last = runs[-1] if runs else (0, 0)
+        if last and _are_of_list(blocks[first:last], blocks[last:start], blocks[start:end]):
+            runs[-1] = first, end
         else:
             runs.append((start, end))
     for start, end in runs:
-        anchor, tags = blocks[start][1], [block.tag for block, *_ in blocks[start:end]]
-        slot = Slot(BLOCKS, (anchor,), tuple(sorted(set(tags))))
-        if end < len(blocks) and blocks[end][0].tag in tags:
-            if start and _is_label(blocks[start - 1]) and blocks[start - 1][0].tag not in tags:
-                slot = Slot(LABELLED, (anchor, blocks[end][2]), tuple(tags))
-            elif closes and len(slot.behind) > 1:
-                slot = Slot(BLOCKS, (anchor, blocks[end][2]), tuple(dict.fromkeys(tags)))
-            else:
+        tags = {block.tag for block in blocks[start:end]}
+        closing: tuple[str, ...] = ()
+        if end < len(blocks) and blocks[end].tag in tags:
+            if not closes or len(tags) == 1:
                 continue
-        yield slot, start, end
+            closing = (anchored[end][2],)
+        yield Slot(BLOCKS, (anchored[start][1], *closing), tuple(sorted(tags))), start, end
 
 
-def _are_of_list(blocks: Sequence[Block], parts: Sequence[Block], beside: set[str]) -> bool:
+def _are_of_list(before: list[Block], parts: list[Block], behind: list[Block]) -> bool:
     """Whether what has not changed between two rows that have is of one list with them.
 
     Parts of a card may be those of another one, a place or a price; and a card may be there again.
     """
-    if any(
-        block.tag not in beside or block.end - block.start >= PARAGRAPH_WORDS for block in parts
-    ):
+    changed, sizes = [*before, *behind], [block.end - block.start for block in parts]
+    tags = {block.tag for block in parts}
+    if tags - {block.tag for block in changed} or max(sizes) >= PARAGRAPH_WORDS:
         return False
-    if len(parts) <= _MOST_PARTS and all(each.end - each.start <= _WORDS_OF_PART for each in parts):
+    if len(parts) <= _MOST_PARTS and max(sizes) <= _WORDS_OF_PART:
         return True
-    return len({block.tag for block in parts}) > 1 and 2 * len(parts) < len(blocks)
-
-
-def _is_label(block: _Anchored) -> bool:
-    """Whether a block labels the next one: it is short, and neither a heading nor a name."""
-    (tag, start, end), _, own = block
-    return end - start <= _WORDS_OF_PART and tag not in _HEADINGS and own != _NAME
+    return len(tags) > 1 and len(parts) < len(changed)
 
 
 def _find_end(slot: Slot, blocks: Sequence[_Anchored], start: int) -> tuple[int, bool]:
     """Find where the blocks that begin at a place end, and whether they are those of a slot."""
-    if slot.kind == LABELLED:
-        end = start + len(slot.behind)
-        tags = tuple(block.tag for block, *_ in blocks[start:end])
-        ends = end < len(blocks) and blocks[end][2] == slot.before[1]
-        return end, ends and tags == slot.behind
     end, closes = start, slot.before[1:]
-    while end < len(blocks) and blocks[end][2] not in closes:
-        if blocks[end][0].tag not in slot.behind or blocks[end][0].tag == _MAIN_HEADING:
-            break
+    while end < len(blocks) and blocks[end][2] not in closes and blocks[end][0].tag in slot.behind:
         end += 1
-    if closes and (blocks[start][0].tag != slot.behind[0] or end == len(blocks)):
-        return end, False
-    return end, end > start and (not closes or blocks[end][2] in closes)
+    closed = not closes or (end < len(blocks) and blocks[end][2] in closes)
+    return end, end > start and closed
 
 
 def _list_runs_of(marked: Sequence[bool]) -> list[tuple[int, int]]:
@@ -532,7 +500,7 @@ class Slots:
         for slot, most, *_ in changes:
             if slot.kind == WORDS:
                 self._words[slot.before].append((slot, most))
-            elif slot.kind in {BLOCKS, LABELLED}:
+            elif slot.kind == BLOCKS:
                 self._blocks[slot.before[0]].add(slot)
             else:
                 self._names.add(slot.before)
@@ -681,7 +649,7 @@ def list_staying(changes: Iterable[Change], *pages: Page, parts: bool) -> Iterat
     found = [slots.locate(page) for page in pages]
     counts = [Counter(text for text, _ in page.words.texts) for page in pages]
     for slot in set(found[0]).intersection(*found[1:]):
-        if slot.kind in {BLOCKS, LABELLED}:
+        if slot.kind == BLOCKS:
             texts = [
                 [page.words.texts[n][0] for n in _find_blocks(page.words, places[slot])]
                 for page, places in zip(pages, found, strict=True)
