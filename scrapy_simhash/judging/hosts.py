@@ -198,11 +198,11 @@ class Hosts:
     def find_both(
         self, documents: Reading, page: Facts, kept: Facts, without: Collection[int]
     ) -> tuple[Site, Site]:
-        """Find the sites of two pages, see `find`."""
-        mine = self.find(documents, page.url, without)
-        if host_of(page.url) == host_of(kept.url):
-            return mine, mine
-        return mine, self.find(documents, kept.url, without)
+        """Find the sites of two pages, see `find`; where one is not known, none is."""
+        mine = theirs = self.find(documents, page.url, without)
+        if host_of(page.url) != host_of(kept.url):
+            theirs = self.find(documents, kept.url, without)
+        return (mine, theirs) if mine.known == theirs.known else (UNKNOWN, UNKNOWN)
 
     def _read(self, documents: Reading, sample: dict[int, bytes]) -> dict[int, Page]:
         """Read the pages of a sample, or remember them: most were in the one before."""

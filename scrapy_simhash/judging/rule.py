@@ -24,6 +24,7 @@ from scrapy_simhash.judging.words import (
     Template,
     Words,
     compare_words,
+    count_same,
     find_gaps,
     find_signs,
     read_words,
@@ -301,14 +302,9 @@ class Site:
         mine, theirs = parse_address(first), parse_address(second)
         if mine is None or theirs is None or len(mine.path) != len(theirs.path):
             return False
-        apart = [
-            n
-            for n, (one, other) in enumerate(zip(mine.path[:-1], theirs.path[:-1], strict=True))
-            if one != other
-        ]
-        if not apart:
+        depth = count_same(mine.path[:-1], theirs.path[:-1])
+        if depth == len(mine.path) - 1:
             return False
-        depth = apart[0]
         one, other = mine.path[depth], theirs.path[depth]
         numbers = one.isdecimal() and other.isdecimal()
         if not self.known:
@@ -344,10 +340,8 @@ def judge(page: Page, kept: Page, site: Site, other_site: Site) -> Ruling:
         page: that would be dropped.
         kept: that stays.
         site: of the page.
-        other_site: of the kept one; where one of them is not known, none is.
+        other_site: of the kept one; both are known, or none is.
     """
-    if site.known != other_site.known:
-        site = other_site = UNKNOWN
     one_address = _is_one_address(page.facts.url, kept.facts.url)
     few = max(len(each.words.wording.text) for each in (page, kept)) < MOST_BESIDE_DATA
     if few and not one_address and count_data_bits(page, kept) > MOST_BITS_OF_ONE_DATA:
@@ -408,8 +402,6 @@ def find_names_apart(page: Facts, kept: Facts, site: Site, other_site: Site) -> 
             if [each for each in one if not each.isdecimal()] != [
                 each for each in other if not each.isdecimal()
             ]:
-                if site.known != other_site.known:
-                    site = other_site = UNKNOWN
                 apart = _have_other_names(page.url, kept.url, site, other_site)
                 return f"two names: {mine!r} / {theirs!r}" if apart else ""
     return ""
@@ -509,11 +501,7 @@ def _list_blocks(words: Words, at: slice) -> range:
 
 def _show_apart(here: Sequence[str], there: Sequence[str]) -> Iterator[str]:
     """Show two texts from three words before the first that differs."""
-    pairs = enumerate(zip(here, there, strict=False))
-    same = next(
-        (place for place, (one, other) in pairs if one != other), min(map(len, (here, there)))
-    )
-    start = max(0, same - 3)
+    start = max(0, count_same(here, there) - 3)
     for words in (here, there):
         yield " ".join(words[start : start + _WORDS_SHOWN])
 
@@ -780,8 +768,6 @@ def _read_words(name: str) -> frozenset[str]:
 
 def find_declared(first: Facts, second: Facts) -> set[str]:
     """Find the addresses that one of two pages declares, and the other has, or declares, too."""
-    if not (first.canonical or first.views or second.canonical or second.views):
-        return set()
     mine, theirs = first.declared, second.declared
     declared = mine & {*theirs, plain_form(second.url)} | theirs & {plain_form(first.url)}
     return {address for address in declared if address.partition("/")[2]}

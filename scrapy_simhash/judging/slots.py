@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 import numpy as np
 
 from scrapy_simhash.judging.rule import PARAGRAPH_WORDS, Page
-from scrapy_simhash.judging.words import ANY_NUMBER, align
+from scrapy_simhash.judging.words import ANY_NUMBER, align, count_same
 from scrapy_simhash.pages.features import normalise, tokenise
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ _MOST_IN_A_SLOT = 30
 _MOST_ALIGNED = 10_000
 # Noise is at most half of a page, or none of it is.
 _MOST_NOISE = 0.5
-_DIGIT, _ANYTHING = re.compile(r"\d"), re.compile("")
+_DIGIT = re.compile(r"\d")
 # A longer number beside a counter may be a record's: "Call 4821, 3 are waiting".
 _OF_CLOCK = re.compile(r"(?:\d\d?|(?:19|20)\d\d)$")
 # Of the visitor's own address, as walls show it: "203.0.113.7".
@@ -162,23 +162,16 @@ def _align(mine: Sequence[str], theirs: Sequence[str]) -> Iterable[tuple[str, in
     """Align two blocks; of long ones only the ends."""
     if len(mine) * len(theirs) <= _MOST_ALIGNED:
         return SequenceMatcher(None, mine, theirs, autojunk=False).get_opcodes()
-    begin = _count_same(mine, theirs)
-    end = _count_same(mine[begin:][::-1], theirs[begin:][::-1])
+    begin = count_same(mine, theirs)
+    end = count_same(mine[begin:][::-1], theirs[begin:][::-1])
     return [("replace", begin, len(mine) - end, begin, len(theirs) - end)]
 
 
 def _count_beside(mine: Sequence[str], theirs: Sequence[str]) -> int:
     """Count the numbers that two texts begin with, both the same, and that are of what changes."""
-    found = _count_same(mine, theirs, _OF_ADDRESS)
-    return found if found >= _NUMBERS_OF_ADDRESS else _count_same(mine, theirs, _OF_CLOCK)
-
-
-def _count_same(
-    mine: Sequence[str], theirs: Sequence[str], kind: re.Pattern[str] = _ANYTHING
-) -> int:
-    """Count the words of a kind that two texts begin with, both the same."""
-    same = (one == other and kind.match(one) for one, other in zip(mine, theirs, strict=False))
-    return sum(1 for _ in takewhile(bool, same))
+    same = mine[: count_same(mine, theirs)]
+    address, clock = (len([*takewhile(kind.match, same)]) for kind in (_OF_ADDRESS, _OF_CLOCK))
+    return address if address >= _NUMBERS_OF_ADDRESS else clock
 
 
 def learn(first: Page, second: Page) -> list[Change]:

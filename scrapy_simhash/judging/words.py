@@ -12,7 +12,8 @@ import re
 from collections import Counter
 from difflib import SequenceMatcher
 from functools import cached_property, lru_cache
-from itertools import compress, pairwise
+from itertools import compress, pairwise, takewhile
+from operator import eq
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import numpy as np
@@ -378,14 +379,11 @@ def find_gaps(mine: Words, theirs: Words) -> list[Gap]:
 
 def align(first: Sequence[int], second: Sequence[int]) -> list[tuple[int, int, int, int]]:
     """List where two rows of blocks differ; as a whole, if to say more would take long."""
-    start, ends = 0, (len(first), len(second))
-    while start < min(ends) and first[start] == second[start]:
-        start += 1
-    while min(ends) > start and first[ends[0] - 1] == second[ends[1] - 1]:
-        ends = ends[0] - 1, ends[1] - 1
-    one, other = first[start : ends[0]], second[start : ends[1]]
+    start = count_same(first, second)
+    end = count_same(first[start:][::-1], second[start:][::-1])
+    one, other = first[start : len(first) - end], second[start : len(second) - end]
     often, there = Counter(one), Counter(other)
-    codes = [("replace", 0, len(one), 0, len(other))] * (ends != (start, start))
+    codes = [("replace", 0, len(one), 0, len(other))] * bool(one or other)
     equal = sum(times * there[digest] for digest, times in often.items())
     runs = sum(
         (before in others) != (digest in others)
@@ -399,6 +397,11 @@ def align(first: Sequence[int], second: Sequence[int]) -> list[tuple[int, int, i
         for name, i, j, k, m in codes
         if name != "equal"
     ]
+
+
+def count_same(mine: Sequence[object], theirs: Sequence[object]) -> int:
+    """Count what two rows begin with, both the same."""
+    return sum(1 for _ in takewhile(bool, map(eq, mine, theirs)))
 
 
 def sort_distinct(fingerprints: NDArray[np.uint64]) -> NDArray[np.uint64]:
