@@ -50,7 +50,7 @@ from scrapy_simhash.judge.refetches import Refetches
 from scrapy_simhash.judge.young import WithYoung, Young
 from scrapy_simhash.judging.documents import State, Verdict, make_document
 from scrapy_simhash.judging.hosts import Hosts
-from scrapy_simhash.judging.matching import UNCHANGED, UNDELIVERED, Doubt, Judge, Trusted
+from scrapy_simhash.judging.matching import UNCHANGED, UNDELIVERED, Doubt, Judge
 from scrapy_simhash.judging.rule import Page
 from scrapy_simhash.judging.slots import Slots, show_standing
 from scrapy_simhash.pages.addresses import are_of_one_origin, bound_url, host_of
@@ -59,11 +59,12 @@ from scrapy_simhash.stores.documents import Documents
 from scrapy_simhash.stores.opening import MEMORY, open_as_it_is, open_store
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
     from scrapy_simhash.judge.messages import FromJudge, Outcome, ToJudge
     from scrapy_simhash.judge.young import YoungPage
     from scrapy_simhash.judging.documents import Document, Entry, Match, Reading
+    from scrapy_simhash.judging.slots import Change
     from scrapy_simhash.pages.facts import PageFingerprint, Reader
 
 logger = logging.getLogger(__name__)
@@ -270,7 +271,7 @@ class CrawlJudge:
         return _Page(asked, decision, made, document, document.facts.group, time.monotonic())
 
     def _judge(
-        self, page: _Page, trusted: Trusted | None = None
+        self, page: _Page, trusted: Mapping[int, Collection[Change]] | None = None
     ) -> tuple[Judge, Verdict, Entry | None]:
         """Judge a page; also return the judge, and what is to be written, if anything is."""
         config, document = self._given.config, page.document
@@ -374,7 +375,7 @@ class CrawlJudge:
         fast = noise.list_fast() & Slots(used.values()).locate(mine).keys()
         confirmed = list(self._refetches.list_confirmed(place, used.values(), fast))
         honest = (*(each for each in own if each.slot not in fast), *itself, *confirmed)
-        _, verdict, entry = self._judge(page, Trusted(document, honest))
+        _, verdict, entry = self._judge(page, {document: honest})
         is_one = verdict.match is not None and verdict.match.document == document
         if used and page.asked.young and not self._waits_are_over:
             asked = kept

@@ -57,7 +57,7 @@ from scrapy_simhash.pages.addresses import (
 from scrapy_simhash.pages.facts import unpack
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
     from scrapy_simhash.judging.documents import Reading, Rule, Standing
     from scrapy_simhash.judging.rule import Site
@@ -109,13 +109,6 @@ class Doubt(NamedTuple):
     page: Page
     sought: tuple[Noisy, ...] = ()
     far: bool = False
-
-
-class Trusted(NamedTuple):
-    """The noise of a document on which a drop may rest."""
-
-    document: int
-    changes: tuple[Noisy, ...]
 
 
 class _Compared(NamedTuple):
@@ -248,7 +241,7 @@ class Judge:
         is_in_vain: whether a doubt would change nothing.
         number: of the page itself, should it be asked for once more.
         whole: a page fetched again is unchanged only if all of it is, not its main text alone.
-        trusted: leave out this alone of what changes by itself.
+        trusted: leave out this alone of what changes by itself; by the number of an original.
         doubt: about the page that was judged, if there is one.
         rests: the original of a near-duplicate that is one but for noise.
     """
@@ -262,7 +255,7 @@ class Judge:
     is_in_vain: Callable[[Doubt], bool] = lambda _: False
     number: int = 0
     whole: bool = False
-    trusted: Trusted | None = None
+    trusted: Mapping[int, Collection[Noisy]] | None = None
     doubt: Doubt | None = None
     rests: Doubt | None = None
 
@@ -325,12 +318,16 @@ class Judge:
             if number not in wordings:
                 continue
             kept, sites = Page.make(other, wordings[number]), sites_of[number]
-            pages = self._clean(page, kept, number)
+            if self.trusted is None:
+                pages = self.hosts.clean_both(page, kept)
+            else:
+                slots = Slots(self.trusted.get(number, ()))
+                pages = clean_both((page, kept), (slots, slots))
             said = self._doubt_declared(judge(*pages, *sites), facts, other)
             answer = _wrap(said, candidate, (facts, other))
             answer = answer._replace(sites=sites, kept=kept, pages=pages)
             if said.one and pages != (page, kept) and not judge(page, kept, *sites).one:
-                seen = self.trusted.changes if self.trusted else self.hosts.list_noise(page, kept)
+                seen = self.trusted[number] if self.trusted else self.hosts.list_noise(page, kept)
                 noise = show_standing(seen, page, kept)
                 answer = answer._replace(rests=Doubt(number, kept), noise=noise)
             compared.append(answer)
@@ -350,13 +347,6 @@ class Judge:
         if self.hosts.believes(find_declared(page, kept), page, own):
             return said
         return said._replace(one=False, why="an address that pages with other words declare, too")
-
-    def _clean(self, page: Page, kept: Page, number: int) -> tuple[Page, Page]:
-        """Take out of two pages what changes by itself."""
-        if self.trusted is None:
-            return self.hosts.clean_both(page, kept)
-        slots = Slots(self.trusted.changes if self.trusted.document == number else ())
-        return clean_both((page, kept), (slots, slots))
 
     def _find_doubt(self, page: Page, compared: list[_Compared]) -> None:
         """Find a candidate that the page would repeat, but for what was never tested.

@@ -533,20 +533,19 @@ def _is_declared(pair: _Pair) -> bool:
         return False
     if pair.common < LEAST_COMMON or pair.side.own.sum() > OWN_SHARE * pair.common:
         return False
-    inside = [gap for gap in pair.gaps if gap.here.start > 0 and gap.here.stop < len(page.words)]
-    # A variant says other values in the midst of its main text.
+    # A variant says other values in its main text.
     said, others = (each.own & each.words.main for each in (pair.side, pair.other))
-    for here, there in inside:
+    for here, there in pair.gaps:
         sizes = here.stop - here.start, there.stop - there.start
         if 2 * min(sizes) >= max(sizes) and said[here].any() and others[there].any():
             return False
     # More are those of a list whose pages all declare the first one, or of somebody else's page;
     # a print view may have the time when it was made, and how long that took. It says itself of
-    # what it is one; and that stands in the place of no other number, or at an end.
+    # what it is one; and that stands in the place of no other number.
     numbers, theirs = (each.own & each.words.numbers for each in (pair.side, pair.other))
     few = numbers.sum() <= _MOST_CELLS
     if not few and plain_form(kept.facts.url) in page.facts.declared:
-        replaced = sum(int(numbers[here].sum()) for here, there in inside if theirs[there].any())
+        replaced = sum(int(numbers[here].sum()) for here, there in pair.gaps if theirs[there].any())
         few = replaced <= _MOST_CELLS and numbers.sum() <= OWN_SHARE_OF_PART * pair.common
     return bool(few)
 
