@@ -113,19 +113,15 @@ def _mask(word: str) -> str:
     return _NUMBER if _DIGIT.search(word) else word
 
 
-def _context(
+def _find_context(
     tokens: Sequence[str], start: int, end: int
-) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return the two words before and behind a stretch of a block."""
-    before = (_START, _START, *map(_mask, tokens[max(0, start - _AROUND) : start]))
-    behind = (*map(_mask, tokens[end : end + _AROUND]), _END, _END)
-    return before[-_AROUND:], behind[:_AROUND]
-
-
-def _is_telling(before: tuple[str, ...], behind: tuple[str, ...]) -> bool:
-    """Whether what stands around a slot is enough to find it on other pages."""
+) -> tuple[tuple[str, ...], tuple[str, ...]] | None:
+    """Return the two words before and behind a stretch of a block; None if they tell no place."""
+    before = (_START, _START, *map(_mask, tokens[max(0, start - _AROUND) : start]))[-_AROUND:]
+    behind = (*map(_mask, tokens[end : end + _AROUND]), _END, _END)[:_AROUND]
     real = sum(word not in {_START, _END, _NUMBER} for word in before + behind)
-    return real >= _AROUND or (real == 1 and _START in before and behind == (_END, _END))
+    label = real == 1 and _START in before and behind == (_END, _END)
+    return (before, behind) if real >= _AROUND or label else None
 
 
 def list_anchors(page: Page) -> Iterator[_Anchored]:
@@ -212,19 +208,16 @@ def share_enough(mine: Words, theirs: Words) -> bool:
 
 def _learn_names(first: Page, second: Page) -> Iterator[Change]:
     """Learn where numbers in title and heading change, if nothing else does."""
-    mine, theirs = _list_numbers(first), _list_numbers(second)
-    for (words, one), (others, other) in zip(mine, theirs, strict=True):
-        left = [word for n, word in enumerate(words) if n not in {n for n, _ in one.values()}]
-        if left != [w for n, w in enumerate(others) if n not in {n for n, _ in other.values()}]:
-            continue
-        for place in dict.fromkeys((*one, *other)):
+    both = zip(_list_numbers(first), _list_numbers(second), strict=True)
+    for (rest, one), (other_rest, other) in both:
+        for place in dict.fromkeys((*one, *other)) if rest == other_rest else ():
             values = one.get(place, (0, ""))[1], other.get(place, (0, ""))[1]
             if values[0] != values[1]:
                 yield Change(Slot(NAMES, place), 1, values, weak=place != (_START,))
 
 
 def _list_numbers(page: Page) -> list[tuple[Sequence[str], _Numbers]]:
-    """List the words of title and heading, and their numbers by what stands around them.
+    """List the numbers of title and heading by what stands around them, behind all other words.
 
     That is a number in brackets before the name, one behind its last word, or one before two
     words: "(7) Tea - Board", "Tea - Board (7)", "Tea - 7 new messages".
@@ -243,7 +236,8 @@ def _list_numbers(page: Page) -> list[tuple[Sequence[str], _Numbers]]:
                 place = (_mask(words[n - 1]), _END)
             numbers[place] = n, word
         numbers.pop((), None)
-        found.append((words, numbers))
+        places = {n for n, _ in numbers.values()}
+        found.append(([word for n, word in enumerate(words) if n not in places], numbers))
     return found
 
 
@@ -289,8 +283,8 @@ def _learn_words(first: Page, second: Page) -> Iterator[Change]:
         if best is None:
             continue
         for start, end, begin, stop in _list_runs(tokens, best):
-            around = _context(tokens, start, end)
-            if _is_telling(*around) and max(end - start, stop - begin) <= _MOST_IN_A_SLOT:
+            around = _find_context(tokens, start, end)
+            if around and max(end - start, stop - begin) <= _MOST_IN_A_SLOT:
                 values = tokens[start:end], best[begin:stop]
                 numbers = all(word.isdecimal() for value in values for word in value)
                 weak = numbers and sum(not _DIGIT.search(word) for word in tokens) < _FEW_WORDS
