@@ -64,7 +64,7 @@ NAMES_WORDS = 60
 # Two pages have so many words in common that are no template, on a known and an unknown host.
 LEAST_COMMON = 25
 LEAST_COMMON_UNKNOWN = 100
-# Of two pages that are one so much is common; and of both the main texts are so much.
+# Main texts are evidence if they are so much of both pages.
 LEAST_MAIN = 0.3
 # A block of the main text with so many own words, of which nearly all stand alone, is a new
 # paragraph: costs .024 of the recall of the first set, .013 of the second; at 25 .018 and .008, but
@@ -324,13 +324,14 @@ UNKNOWN = Site({})
 MET = Site({}, is_met=True)
 
 
-def list_ends(url: str) -> list[str]:
+@lru_cache(maxsize=4_096)  # those of a sample are needed for each pair
+def list_ends(url: str) -> tuple[str, ...]:
     """List the ends of a path, the shortest first, without the whole; or else the parameters."""
     address = parse_address(url)
     if address is None or address.query:
-        return [f"?{pair}" for pair in address.query] if address else []
+        return tuple(f"?{pair}" for pair in address.query) if address else ()
     path = "/".join(address.path).strip("/")
-    return [path[place.start() + 1 :] for place in re.finditer("/", path)][::-1]
+    return tuple(path[place.start() + 1 :] for place in re.finditer("/", path))[::-1]
 
 
 def judge(page: Page, kept: Page, site: Site, other_site: Site) -> Ruling:
@@ -604,8 +605,6 @@ def _part_one_name(pair: _Pair) -> Iterator[str]:
         yield _find_two_names(pair)
     if paragraph := find_paragraph(side):
         yield f"a paragraph of its own: {paragraph!r}"
-    if max(side.both.mean(), other.both.mean()) < LEAST_MAIN:
-        yield "little in common"
     if not pair.one_address:
         yield _find_other_cells(pair)
 

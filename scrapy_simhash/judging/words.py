@@ -319,14 +319,12 @@ class Side(NamedTuple):
 
     Attributes:
         words: of the page.
-        both: words whose triple both pages have, with any number for each.
-        common: those of them that are no template.
+        common: words whose triple both pages have, with any number for each, and is no template.
         alone: words of which no triple is on the other page.
         own: those of them of which no triple is template.
     """
 
     words: Words
-    both: Marks
     common: Marks
     alone: Marks
     own: Marks
@@ -338,14 +336,14 @@ def compare_words(words: Words, other: Words, template: tuple[Marks, Marks] | No
     exact = other.counted[1].count(words.triples[1]) > 0
     alone = np.where(words.numbers, middle(~exact), middle(~both))
     if template is None:
-        return Side(words, both, both, alone, alone)
+        return Side(words, both, alone, alone)
     masked_template, exact_template = template
     own = np.where(
         words.numbers,
         middle(~exact & ~exact_template),
         middle(~both & ~masked_template),
     )
-    return Side(words, both, both & ~masked_template, alone, own)
+    return Side(words, both & ~masked_template, alone, own)
 
 
 def find_signs(mine: Words, theirs: Words) -> tuple[str, str] | None:

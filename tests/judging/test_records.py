@@ -134,6 +134,14 @@ SIBLINGS: dict[str, list[tuple[str, str]]] = {
         (f"/{folder}/entry_type.html", make_article(7, beside=f"<p>The type of {folder} here"))
         for folder in ("weibull", "cauchy")
     ],
+    # Folders with digits may be those of releases; the names behind them are those of pages.
+    "a folder in one with digits": [
+        *((f"/v{n % 2}/{n}/article-{n}.html", make_article(n)) for n in range(20, 40)),
+        *(
+            (f"/{folder}/entry.html", make_article(7, beside=f"<p>The type of {folder[3:]} here"))
+            for folder in ("v0/weibull", "v1/cauchy")
+        ),
+    ],
     # Six of 1,960 made-up variants were lost; the folder of a release has several pages.
     **{
         name: [
