@@ -118,9 +118,9 @@ class Page(NamedTuple):
         """Make a page with all its words but those of its own address, if it writes that out."""
         words = read_words(wording)
         address = words.mark_address(facts.url)
-        few = address is None or len(words) - int(address.sum()) < LEAST_BESIDE_ADDRESS
-        kept = words if address is None or few else words.without(address)
-        return cls(facts, kept, read_name(facts.title), read_name(facts.heading))
+        if address is not None and (~address).sum() >= LEAST_BESIDE_ADDRESS:
+            words = words.without(address)
+        return cls(facts, words, read_name(facts.title), read_name(facts.heading))
 
 
 class Ruling(NamedTuple):
@@ -347,7 +347,7 @@ def judge(page: Page, kept: Page, site: Site, other_site: Site) -> Ruling:
     few = max(len(each.words.wording.text) for each in (page, kept)) < MOST_BESIDE_DATA
     if few and not one_address and count_data_bits(page, kept) > MOST_BITS_OF_ONE_DATA:
         return Ruling(one=False, why=_TWO_DATA)
-    if min(len(page.words.tokens), len(kept.words.tokens)) < STUB_WORDS:
+    if min(len(page.words), len(kept.words)) < STUB_WORDS:
         return _judge_stubs(page, kept)
     side = compare_words(page.words, kept.words, site.mark(page.words))
     other = compare_words(kept.words, page.words, other_site.mark(kept.words))
@@ -398,13 +398,12 @@ def find_names_apart(page: Facts, kept: Facts, site: Site, other_site: Site) -> 
     if _is_one_address(page.url, kept.url) or find_declared(page, kept):
         return ""
     for mine, theirs in ((page.title, kept.title), (page.heading, kept.heading)):
-        if mine and theirs and mine != theirs:
-            one, other = read_name(mine), read_name(theirs)
-            if [each for each in one if not each.isdecimal()] != [
-                each for each in other if not each.isdecimal()
-            ]:
-                apart = _have_other_names(page.url, kept.url, site, other_site)
-                return f"two names: {mine!r} / {theirs!r}" if apart else ""
+        one, other = (
+            [each for each in read_name(name) if not each.isdecimal()] for name in (mine, theirs)
+        )
+        if mine and theirs and one != other:
+            apart = _have_other_names(page.url, kept.url, site, other_site)
+            return f"two names: {mine!r} / {theirs!r}" if apart else ""
     return ""
 
 
