@@ -313,7 +313,8 @@ def _learn_blocks(first: Page, second: Page, cleaned: Slots | None = None) -> It
         for gap in gaps:
             start, end = gap[2 * n : 2 * n + 2]
             changed[start:end] = [digest != 0 for digest in digests[start:end]]
-        for slot, start, end in _list_regions(page, changed, anew, closes=cleaned is None):
+        told = {key for key, row in (rows, others)[n].items() if row}
+        for slot, start, end in _list_regions(page, changed, told, anew, closes=cleaned is None):
             found[slot][n].extend(range(start, end))
     for slot, places in found.items():
         if cleaned is None and not all(places):
@@ -412,7 +413,7 @@ def _are_drawn_anew(mine: Sequence[int], theirs: Sequence[int]) -> bool:
 
 
 def _list_regions(
-    page: Page, changed: list[bool], anew: set[_Row], *, closes: bool
+    page: Page, changed: list[bool], told: set[_Row], anew: set[_Row], *, closes: bool
 ) -> Iterator[tuple[Slot, int, int]]:
     """List the slots of blocks in a row that another answer has not, but headings, and where.
 
@@ -429,7 +430,9 @@ def _list_regions(
         staying = [block for n, block in enumerate(blocks[start:end], start) if not changed[n]]
         is_anew = key in anew or len(staying) <= (1 - _LEAST_CHANGED) * (end - start)
         if is_anew and all(block.end - block.start < PARAGRAPH_WORDS for block in staying):
-            changed[start:end] = [True] * (end - start)
+            # What stays in front of what changes is the anchor.
+            stay = [*changed[start:end], True].index(True) if key in told - anew else 0
+            changed[start + stay : end] = [True] * (end - start - stay)
     runs: list[tuple[int, int]] = []
     for start, end in _list_runs_of(changed):
         first, last = runs[-1] if runs else (0, 0)

@@ -58,6 +58,17 @@ def test_blocks_behind_the_same_block_are_cut_out() -> None:
     assert cut(other, changes) == f"a b {box} about us"
 
 
+def test_what_stays_in_front_of_what_changes_is_the_anchor() -> None:
+    """On one host of real pages 18 of 38 copies were missed."""
+    tags = "h1 p h3 li li li li p"
+    boxes = ("red lamp", "blue chair"), ("green box", "old door"), ("x y", "z w")
+    first, second, other = (
+        make(*TEXT, f"more of {name}", "all", "things", *box, "about", tags=tags)
+        for name, box in zip(("kettles", "kettles", "tea pots"), boxes, strict=True)
+    )
+    assert cut(other, learn(first, second)).endswith("of tea pots all things about")
+
+
 def test_what_the_other_page_has_elsewhere_stays() -> None:
     """Where an advertisement stands on articles, a print view has their first paragraph."""
     last = "opens at nine, and closes when the last of its guests has gone home"
