@@ -1,8 +1,10 @@
 """Any sequence of what crawls do to a store, compared with brute force after every step."""
 
+from collections import Counter
 from operator import methodcaller
 from typing import Any
 
+import numpy as np
 import pytest
 import xxhash
 from hypothesis import strategies as st
@@ -10,7 +12,9 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from scrapy_simhash.errors import StoreMismatchError
 from scrapy_simhash.judging.documents import StoredDocument, Verdict
-from scrapy_simhash.pages.facts import SKETCH_BYTES
+from scrapy_simhash.pages.features import sketch_text
+from scrapy_simhash.stores.keys import DISSOLVED
+from scrapy_simhash.stores.keyvalues import KEYS
 from scrapy_simhash.stores.store import Store
 from scrapy_simhash.tables import parse_design
 from tests.helpers.documents import document
@@ -26,6 +30,7 @@ names = st.sampled_from(NAMES)
 flips = st.integers(0, 9).flatmap(masks)
 CRAWLS = st.sampled_from([f"crawl-{number}" for number in range(6)])
 _COPIES = {"near_duplicate", "first_copy"}
+_SPREAD = 0x9E37_79B9_7F4A
 
 
 def digest_of(fingerprint: int) -> bytes:
@@ -36,12 +41,13 @@ def digest_of(fingerprint: int) -> bytes:
 def place_of(name: str, fingerprint: int) -> dict[str, Any]:
     """Choose what puts a page into the sample of a host, or into none."""
     host = {"0": "", "1": "other.example"}.get(name[-1], "site.example")
-    sketch = bytes(SKETCH_BYTES if fingerprint.bit_count() % 4 else 0)
+    shingles = [_SPREAD << bit for bit in range(8) if fingerprint >> bit & 1]
+    sketch = sketch_text(np.array(shingles, np.uint64)) if fingerprint.bit_count() % 4 else b""
     return {"url": f"http://{host}/{name}" if host else "", "sketch": sketch}
 
 
-# The most documents in a sample here.
-SAMPLE = 2
+# The most documents in a sample here, and under a key of which a document has four.
+SAMPLE = MOST_UNDER_KEY = 2
 
 
 class StoreMachine(RuleBasedStateMachine):
@@ -53,6 +59,10 @@ class StoreMachine(RuleBasedStateMachine):
     def make(self, store: tuple[str, int], data: st.DataObject) -> None:
         self.patch = pytest.MonkeyPatch()
         self.patch.setattr("scrapy_simhash.stores.documents.SAMPLE", SAMPLE)
+        self.patch.setattr("scrapy_simhash.stores.keys.MOST_UNDER_KEY", MOST_UNDER_KEY)
+        self.patch.setattr("scrapy_simhash.stores.keys._MOST_REMEMBERED", 5)
+        for module in ("keys", "upkeep"):
+            self.patch.setattr(f"scrapy_simhash.stores.{module}.KEYS_OF_A_PAGE", 4)
         # Whether a sample may have a gap: a page left it since all of them were made anew.
         self.left = False
         # Too few rows for a bucket, or as many as there are.
@@ -232,6 +242,14 @@ class StoreMachine(RuleBasedStateMachine):
     @invariant()
     def everything_fits_together(self) -> None:
         assert self.store.check() == []
+
+    @invariant()
+    def few_are_under_a_key(self) -> None:
+        """Or one of zeros, which dissolves it."""
+        rows = self.store.read(lambda stored: [*stored.values.scan(KEYS)])
+        under = Counter(key for key, _ in rows)
+        assert max(under.values(), default=0) <= MOST_UNDER_KEY
+        assert all(under[key] == 1 for key, member in rows if member == DISSOLVED)
 
     @invariant()
     def states_are_those_of_the_oracle(self) -> None:

@@ -8,33 +8,27 @@ from typing import Any
 import numpy as np
 import pytest
 import xxhash
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from scrapy_simhash import open_store
 from scrapy_simhash.judging.documents import Document, Record, State
 from scrapy_simhash.judging.hosts import Hosts, draw_sample
 from scrapy_simhash.judging.matching import MOST_CALLED
 from scrapy_simhash.judging.rule import Site
-from scrapy_simhash.pages.facts import SKETCH_BYTES, Reader
+from scrapy_simhash.pages.facts import SKETCH_BYTES
 from scrapy_simhash.pages.features import sketch_text
-from scrapy_simhash.stores import keys as stores_keys
-from scrapy_simhash.stores import upkeep
 from scrapy_simhash.stores.documents import Documents
 from scrapy_simhash.stores.keys import (
     CALLED,
     KEYS_OF_A_PAGE,
     MOST_UNDER_KEY,
-    keys_of,
     make_keys,
     name_keys,
 )
-from scrapy_simhash.stores.keyvalues import KEYS, number_of, octets
-from scrapy_simhash.stores.lmdb import MemoryEngine
+from scrapy_simhash.stores.keyvalues import KEYS, number_of
 from scrapy_simhash.stores.store import Store
 from tests.helpers.documents import alter, document, judge, judge_one
-from tests.helpers.needing import examples
 
 TEMPLATE = range(90_000, 90_200)
 
@@ -66,109 +60,6 @@ def read_keys(store: Store) -> dict[int, set[int]]:
         return found
 
     return store.read(read)
-
-
-def keys_in(store: Store) -> dict[int, list[int]]:
-    """Make the keys of all documents."""
-    return store.read(lambda stored: {number: keys_of(record) for number, record in stored})
-
-
-def place(keys: list[int], dissolved: set[int], count: int) -> list[int]:
-    """List the keys that a document has: its first ones that are not dissolved."""
-    return [key for key in keys if key not in dissolved][:count]
-
-
-class KeysMachine(RuleBasedStateMachine):
-    """A store, and whoever must be under its keys by brute force."""
-
-    FEW, MOST = 4, 2
-
-    @initialize()
-    def make(self) -> None:
-        self.patch = pytest.MonkeyPatch()
-        for module in (stores_keys, upkeep):
-            self.patch.setattr(module, "KEYS_OF_A_PAGE", self.FEW)
-        self.patch.setattr(stores_keys, "MOST_UNDER_KEY", self.MOST)
-        self.patch.setattr(stores_keys, "_MOST_REMEMBERED", 5)
-        self.dissolved: set[int] = set()
-        self.store = Store(MemoryEngine("memory:"), rule="plain")
-
-    def teardown(self) -> None:
-        if hasattr(self, "store"):
-            self.patch.undo()
-            self.store.close()
-
-    @rule(
-        name=st.sampled_from("abcdefgh"),
-        shingles=st.sets(st.integers(0, 12), max_size=9),
-        scope=st.sampled_from(["", "", "other"]),
-        near=st.booleans(),
-        reader=st.sampled_from(["parse", "other"]),
-    )
-    def add(self, name: str, shingles: set[int], scope: str, reader: str, *, near: bool) -> None:
-        """A document, another text of it, a near-duplicate, or one of another reader."""
-        facts = {"scope": scope, "reader": Reader("spider", reader)}
-        fingerprint = 0 if near else 1 << 4 * ord(name) % 64 | 7 << 4 * ord(name) % 60
-        made = document(name, fingerprint, sketch=sketch(shingles), **facts)
-        self.store.find_and_add([alter(made, text_digest=repr(shingles).encode()[:64])])
-
-    @precondition(lambda self: self.numbers())
-    @rule(data=st.data())
-    def delete(self, data: st.DataObject) -> None:
-        self.store.delete([data.draw(st.sampled_from(self.numbers()))])
-
-    @rule(data=st.data())
-    def damage_and_mend(self, data: st.DataObject) -> None:
-        """A row is lost, a marker too, or a document is where it does not belong."""
-        rows = sorted(read_keys(self.store).items())
-        if not rows:
-            return
-        key, members = data.draw(st.sampled_from(rows))
-        lost = data.draw(st.sampled_from(sorted(members)))
-
-        def work(stored: Documents) -> None:
-            stored.values.discard(KEYS, octets(key), octets(lost))
-            if data.draw(st.booleans()):
-                stored.values.add(KEYS, bytes(8), octets(1))
-
-        self.store.write(work)
-        if not lost:
-            self.dissolved.discard(key)
-        self.store.rebuild()
-
-    def numbers(self) -> list[int]:
-        return [each.document for each in self.store.list_documents()]
-
-    @invariant()
-    def everybody_is_where_they_belong(self) -> None:
-        rows, made = read_keys(self.store), keys_in(self.store)
-        dissolved = {key for key, members in rows.items() if 0 in members}
-        assert dissolved >= self.dissolved
-        assert all(rows[key] == {0} for key in dissolved)
-        found: dict[int, set[int]] = {}
-        for number, keys in made.items():
-            for key in place(keys, dissolved, self.FEW):
-                found.setdefault(key, set()).add(number)
-        assert found == {key: members for key, members in rows.items() if 0 not in members}
-        assert all(len(members) <= self.MOST for members in found.values())
-        assert self.store.check() == []
-        self.dissolved = dissolved
-
-    @invariant()
-    def probes_find_them(self) -> None:
-        made = keys_in(self.store)
-
-        def find(stored: Documents) -> dict[int, list[set[int]]]:
-            return {number: stored.keys.find(keys, self.FEW) for number, keys in made.items()}
-
-        rows = read_keys(self.store)
-        for number, found in self.store.read(find).items():
-            there = place(made[number], self.dissolved, self.FEW)
-            assert sorted(map(sorted, found)) == sorted(sorted(rows[key]) for key in there)
-
-
-TestKeysMachine = KeysMachine.TestCase
-TestKeysMachine.settings = settings(examples(20), stateful_step_count=30)
 
 
 def test_a_template_is_dissolved_by_its_seventeenth_page(home: str) -> None:
