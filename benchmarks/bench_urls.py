@@ -3,8 +3,8 @@
 Live crawls of the example's site, whose documents are known, each in a process of its own with
 pages from memory: `first` is the plugin with its defaults, `follows` with
 `SIMHASH_FOLLOW_NEW_LINKS`; `scrapy simhash urls` writes the rules that the pages of `first` prove;
-`discarder` is the plugin beside duplicate-url-discarder with these rules, in a new store. The last
-two go on with the other's store, although requests have other fingerprints then. Ends with 1 if a
+`discarder` is the plugin beside duplicate-url-discarder with these rules, in a new store; the last
+one goes on with that of `first`, although requests have other fingerprints then. Ends with 1 if a
 crawl loses documents that `off` delivered.
 """
 
@@ -42,7 +42,6 @@ _CRAWLS: dict[str, tuple[dict[str, int], str]] = {
     "follows": (PLUGIN, "follows"),
     "discarder": (_BOTH, "discarder"),
     "discarder, store of first": (_BOTH, "first"),
-    "again, store of discarder": (PLUGIN, "discarder"),
 }
 _VERSIONS = ("scrapy-simhash", "scrapy", "duplicate-url-discarder", "turbohtml")
 HOST = "manuals.example"
