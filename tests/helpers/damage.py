@@ -1,4 +1,4 @@
-"""Damaged stores: seven ways to spoil a data file, and what a process makes of each."""
+"""Damaged stores: eight ways to spoil a data file, and what a process makes of each."""
 
 import json
 import os
@@ -11,8 +11,7 @@ from itertools import product
 from pathlib import Path
 from typing import NamedTuple
 
-from scrapy_simhash.errors import StoreError, StoreUnusableError
-from scrapy_simhash.stores.copying import compact
+from scrapy_simhash.errors import StoreUnusableError
 from tests.helpers.documents import document, open_lmdb
 
 _PAGE_BYTES = 4_096
@@ -26,21 +25,19 @@ class Outcome(NamedTuple):
         code: how it ended; below 0 by a signal.
         told: what it said of the store, or a traceback.
         unchanged: the data file has still the same octets.
-        checked: what `check` said of it before, if that was asked.
     """
 
     name: str
     code: int
     told: str
     unchanged: bool
-    checked: str = ""
 
 
-def make_store(folder: Path, pages: int = 80) -> None:
+def make_store(folder: Path) -> None:
     """Make a store with rows of every kind and pages of the file that were used before."""
     draw = random.Random(4)  # noqa: S311 - the same store every time
     with open_lmdb(folder) as store:
-        for start in range(0, pages, 20):
+        for start in range(0, 80, 20):
             made = [
                 document(f"{n}", draw.getrandbits(64), text=draw.randbytes(20 * n % 2_000).hex())
                 for n in range(start, start + 20)
@@ -79,6 +76,10 @@ def _flip_bits(octets: bytes, draw: random.Random) -> bytes:
 
 MUTATORS: dict[str, Callable[[bytes, random.Random], bytes]] = {
     "truncate": lambda octets, draw: octets[: draw.randrange(1, len(octets))],
+    # Where LMDB's pages begin or end, or hardly any of it is left.
+    "cut": lambda octets, draw: octets[
+        : draw.choice((1, 100, 0, *range(0, len(octets) - 1, _PAGE_BYTES))) + draw.randint(-1, 1)
+    ],
     "empty": lambda *_: b"",
     "zero_page": lambda octets, draw: _put(octets, _draw_page(octets, draw), bytes(_PAGE_BYTES)),
     "garble_page": lambda octets, draw: _put(
@@ -110,60 +111,21 @@ def use(folder: Path) -> str:
         return f"works: {store.check()}"
 
 
-def crawl(folder: Path) -> str:
-    """Do with a store what crawls do, without a check; returns how it ended, and all drops.
-
-    None of its pages is a near-duplicate.
-    """
-    dropped = []
-    try:
-        with open_lmdb(folder) as store:
-            for start in range(0, 600, 20):
-                done = store.find_and_add(
-                    [
-                        document(f"new {n}", n * 0x9E37_79B9_7F4A_7C15 % 2**64, text="new " * n)
-                        for n in range(start, start + 20)
-                    ],
-                    crawl="crawl-2",
-                )
-                dropped += [each.match for each in done if each.status == "near_duplicate"]
-            store.delete(list(range(1, 1_500)))
-            store.stats()
-        compact(folder)
-    except StoreUnusableError as error:
-        return f"refused: {error}"
-    except (StoreError, ValueError) as error:
-        return f"failed: {dropped} {error}"
-    return f"works: {dropped}"
-
-
-def check(folder: Path) -> str:
-    """Check a store; returns what is wrong with it."""
-    try:
-        with open_lmdb(folder, readonly=True) as store:
-            return f"found: {store.check()}"
-    except StoreError as error:
-        return f"refused: {error}"
-
-
-def _use_in_child(folder: Path, using: Callable[[Path], str]) -> int:
+def _use_in_child(folder: Path) -> int:
     """Use a store in a process of its own; returns its exit code."""
     child = os.fork()
     if child:
         return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
     try:
-        told = using(folder)
+        told = use(folder)
     except BaseException:  # noqa: BLE001 - there is nobody above in a forked child
         told = traceback.format_exc()
     folder.with_suffix(".told").write_text(told)
     os._exit(0)
 
 
-def main(whole: str, work: str, first: str, seeds: str, how: str = "use") -> None:
-    """Spoil a data file in every way with every seed, and print what became of each as JSON.
-
-    With `how` as `crawl`, the file is damaged where it is: locks lie beside it, and nothing checks.
-    """
+def main(whole: str, work: str, first: str, seeds: str) -> None:
+    """Spoil a data file in every way with every seed, and print what became of each as JSON."""
     octets = Path(whole).read_bytes()
     outcomes = []
     for name, seed in product(MUTATORS, range(int(first), int(first) + int(seeds))):
@@ -171,20 +133,13 @@ def main(whole: str, work: str, first: str, seeds: str, how: str = "use") -> Non
         folder.mkdir()
         spoilt = MUTATORS[name](octets, random.Random(seed))  # noqa: S311 - named in the outcome
         (folder / "data.mdb").write_bytes(spoilt)
-        if how == "crawl":
-            (folder / "lock.mdb").touch()
-        told, checked = folder.with_suffix(".told"), ""
-        if how == "crawl":
-            checked = f"{_use_in_child(folder, check)} {told.read_text()}"
-            told.unlink()
-        code = _use_in_child(folder, crawl if how == "crawl" else use)
+        told, code = folder.with_suffix(".told"), _use_in_child(folder)
         outcomes.append(
             Outcome(
                 folder.name,
                 code,
                 told.read_text() if told.exists() else "",
                 unchanged=(folder / "data.mdb").read_bytes() == spoilt,
-                checked=checked,
             )
         )
         shutil.rmtree(folder)

@@ -116,38 +116,6 @@ def test_what_is_no_store_is_refused_and_stays(tmp_path: Path, kind: str, readon
     assert kind in OWN or {path.name for path in folder.iterdir()} == names  # no locks
 
 
-TRUNCATED = """
-import sys
-from scrapy_simhash.errors import StoreUnusableError
-from scrapy_simhash.stores.opening import open_store
-for folder in sys.argv[1:]:
-    print(folder, end=" ", flush=True)
-    try:
-        open_store(folder).close()
-    except StoreUnusableError as error:
-        print("refused" if "backup" in str(error) or "name another" in str(error) else error)
-    else:
-        print("opened")
-"""
-
-
-def test_truncated_files_are_refused_without_a_signal_death(tmp_path: Path) -> None:
-    """In a process of its own: an unguarded one dies by SIGBUS."""
-    make_store(tmp_path / "whole", pages=400)
-    whole = (tmp_path / "whole" / "data.mdb").read_bytes()
-    assert len(whole) > 100_000
-    lengths = [1, 16, 100, 4_095, 4_096, 4_097, 8_191, 8_192, 8_193, 12_288, 20_000]
-    lengths += [len(whole) // 2, len(whole) // 2 + 1, len(whole) - 4_097, len(whole) - 4_096]
-    lengths += [len(whole) - 4_095, len(whole) - 1]
-    for length in lengths:
-        (tmp_path / str(length)).mkdir()
-        (tmp_path / str(length) / "data.mdb").write_bytes(whole[:length])
-    lines = run_script(TRUNCATED, *(tmp_path / str(length) for length in lengths)).splitlines()
-    assert lines == [f"{tmp_path / str(length)} refused" for length in lengths]
-    for length in lengths:
-        assert (tmp_path / str(length) / "data.mdb").stat().st_size == length
-
-
 WRITER = """
 import sys
 from tests.helpers.documents import document, open_lmdb
