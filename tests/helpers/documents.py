@@ -6,11 +6,8 @@ from typing import Any, TypeVar
 
 from msgspec import structs
 
-from scrapy_simhash._printable import plural
 from scrapy_simhash.judging.documents import (
-    Deciding,
     Document,
-    Match,
     Record,
     StoredDocument,
     Verdict,
@@ -49,12 +46,6 @@ def alter(page: AnyPage, **fields: Any) -> AnyPage:
     """Make another document or record of one; the fields may be facts."""
     facts = {name: fields.pop(name) for name in Facts.__struct_fields__ if name in fields}
     return structs.replace(page, facts=structs.replace(page.facts, **facts), **fields)
-
-
-def plain_match(number: int, fingerprint: int, distance: int, url: str) -> Match:
-    """Make the match of documents without words, which their distance alone decides."""
-    tests = f"distance {plural(distance, 'bit')}", Deciding.NO_WORDS.value
-    return Match(number, fingerprint, distance, url, tests=tests)
 
 
 def open_lmdb(folder: Path | str, **arguments: Any) -> Store:

@@ -13,8 +13,8 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from scrapy_simhash.errors import StoreMismatchError
 from scrapy_simhash.judging.documents import StoredDocument, Verdict
 from scrapy_simhash.pages.features import sketch_text
-from scrapy_simhash.stores.keys import DISSOLVED
-from scrapy_simhash.stores.keyvalues import KEYS
+from scrapy_simhash.stores.keys import DISSOLVED, keys_of
+from scrapy_simhash.stores.keyvalues import KEYS, octets
 from scrapy_simhash.stores.store import Store
 from scrapy_simhash.tables import parse_design
 from tests.helpers.documents import document
@@ -245,8 +245,14 @@ class StoreMachine(RuleBasedStateMachine):
 
     @invariant()
     def few_are_under_a_key(self) -> None:
-        """Or one of zeros, which dissolves it."""
+        """Or one of zeros, which dissolves it; each finds itself under all of its own."""
         rows = self.store.read(lambda stored: [*stored.values.scan(KEYS)])
+        held = Counter(member for _, member in rows)
+        found = self.store.read(
+            lambda stored: {n: stored.keys.find(keys_of(record), 4) for n, record in stored}
+        )
+        for n, sets in found.items():
+            assert [n in each for each in sets] == [True] * held[octets(n)]
         under = Counter(key for key, _ in rows)
         assert max(under.values(), default=0) <= MOST_UNDER_KEY
         assert all(under[key] == 1 for key, member in rows if member == DISSOLVED)

@@ -1,7 +1,7 @@
 """What a store says of a page: new, near-duplicate or revisit, for each reader of its own.
 
-Groups, distances and states are also held against an oracle, see `storemachine`; here is
-what that one does not know, and the plainest case of each.
+Groups, distances and states are held against an oracle, see `storemachine`; here is what that one
+does not know.
 """
 
 from typing import Any
@@ -15,21 +15,11 @@ from scrapy_simhash.pages.features import SKETCH_WINDOW, hash_shingles, read_wor
 from scrapy_simhash.stores import documents
 from scrapy_simhash.stores.opening import open_store
 from scrapy_simhash.stores.store import Store
-from tests.helpers.documents import document, judge, judge_one, plain_match
+from tests.helpers.documents import document, judge, judge_one
 from tests.helpers.pages import make_words
 
 A, NEAR_A = 0x0123_4567_89AB_CDEF, 0x0123_4567_89AB_CDE8
 B, C = A ^ 2**64 - 1, A ^ 2**32 - 1
-
-
-def test_new_near_duplicate_and_new_again(store: Store) -> None:
-    assert store.find_and_add([document("a", A), document("b", NEAR_A), document("c", B)]) == [
-        Verdict("new", "", 1),
-        Verdict("near_duplicate", "", 2, plain_match(1, A, 3, "http://site.example/a")),
-        Verdict("new", "", 3),
-    ]
-    # `b` is in no table: what is near to it alone is new.
-    assert judge(store, document("d", NEAR_A ^ 0b111 << 30)) == ["new 4"]
 
 
 def test_who_got_another_text_did_not_get_this_one(store: Store) -> None:

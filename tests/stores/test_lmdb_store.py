@@ -68,12 +68,6 @@ def test_a_store_that_cannot_be_opened_is_not_made(home: str, arguments: dict[st
         open_store(home, readonly=True)
 
 
-def test_any_folder_has_a_store(tmp_path: Path) -> None:
-    folder = tmp_path / "with space %"
-    with open_store(str(folder)):
-        assert (folder / "data.mdb").exists()
-
-
 def test_a_read_only_store_judges_and_writes_nothing(tmp_path: Path) -> None:
     with open_lmdb(tmp_path, rule="plain") as store:
         store.find_and_add([document("a", A), document("other", 5 << 40)])
