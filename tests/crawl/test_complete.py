@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tests.helpers.crawling import Crawl, crawl, crawl_pages, list_states
+from tests.helpers.crawling import Crawl, crawl, crawl_pages
 from tests.helpers.needing import slow_but
 from tests.helpers.pages import make_words, page
 from tests.helpers.server import Answer, Site, serve
@@ -26,17 +26,6 @@ def reasons(done: Crawl) -> list[str]:
 async def learn(site: Site, store: Path, **settings: Any) -> None:
     first = await crawl(store, map(site.url, [*ORIGINALS, *COPIES]), **settings)
     assert first.paths == ORIGINALS
-
-
-async def test_a_site_that_moved_to_another_host_comes_whole(site: Site, tmp_path: Path) -> None:
-    await learn(site, tmp_path)
-    for _ in range(2):
-        moved = [site.url(path).replace("127.0.0.1", "localhost") for path in [*ORIGINALS, *COPIES]]
-        done = await crawl(tmp_path, moved)
-        assert done.paths == ORIGINALS
-        assert reasons(done) == ["first_copy"] * COUNT + ["near_duplicate"] * 2 * COUNT
-        assert {each["action"] for each in done.decisions[:COUNT]} == {"pass"}
-    list_states(tmp_path)
 
 
 async def test_an_original_that_comes_after_its_first_copy_is_a_copy_itself(

@@ -2,7 +2,6 @@
 
 import asyncio
 import os
-from collections import Counter
 from collections.abc import AsyncIterator
 from functools import partial
 from pathlib import Path
@@ -26,15 +25,6 @@ ONE_OF_EACH = {f"g{group}": 1 for group in range(GROUPS)}
 def assert_quiet(done: Crawl) -> None:
     assert "log_count/ERROR" not in done.stats
     assert done.stats["finish_reason"] == "finished"
-
-
-@pytest.mark.usefixtures("judge_apart")
-async def test_one_of_each_group_is_kept(site: Site, tmp_path: Path) -> None:
-    done = await crawl(tmp_path, site.urls(), CONCURRENT_REQUESTS=16)
-    assert Counter(path.split("/")[1] for path in done.paths) == ONE_OF_EACH
-    assert (done.counted["new"], done.counted["dropped"]) == (GROUPS, GROUPS * (COPIES - 1))
-    assert len(done.decisions) == GROUPS * COPIES
-    assert_quiet(done)
 
 
 @pytest.mark.usefixtures("judge_apart")

@@ -4,33 +4,24 @@ import json
 import os
 import shutil
 import signal
-import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-import psutil
 import pytest
-from scrapy.exceptions import CloseSpider
 from scrapy.http import Response
 
 from scrapy_simhash.judge import client, judge
 from scrapy_simhash.stores import lmdb as lmdb_kind
-from scrapy_simhash.stores.opening import open_store
 from tests.helpers.children import HOLDER, Child, running
 from tests.helpers.crawling import PagesSpider, crawl, crawl_pages, describe, list_states, path_of
-from tests.helpers.crawlscript import finish_crawl, start_crawl
-from tests.helpers.hostile import TRIGGER
-from tests.helpers.pages import make_groups, page
-from tests.helpers.processes import PATIENCE_SECONDS, ROOT, list_judges, run_python, wait_until
-from tests.helpers.server import Site, serve
+from tests.helpers.pages import page
+from tests.helpers.processes import PATIENCE_SECONDS, ROOT, list_judges, run_python
+from tests.helpers.server import serve
 
-GROUPS, COPIES = 20, 4
-ANSWERS = make_groups(GROUPS, COPIES)
 MANY: dict[str, Any] = {"CONCURRENT_REQUESTS": 16, "CONCURRENT_REQUESTS_PER_DOMAIN": 16}
-EVERY_GROUP = {f"g{group}" for group in range(GROUPS)}
 
 
 class WaitingSpider(PagesSpider):
@@ -72,48 +63,6 @@ async def test_a_crawl_goes_on_beside_one_that_is_stopped(
     told = [text for text in caplog.messages if text.startswith("The store cannot be written, ")]
     assert [f"process {pid} has been writing" in text for text in told] == [True]
     assert len(list_states(tmp_path)) == 12
-
-
-def has_open(pid: int, name: str) -> bool:
-    """Whether a process has a file of this name open."""
-    found = False
-    for each in Path(f"/proc/{pid}/fd").iterdir():
-        with suppress(FileNotFoundError):  # closed meanwhile
-            found |= each.readlink().name == name
-    return found
-
-
-@pytest.mark.slow
-@pytest.mark.usefixtures("judge_apart")
-def test_a_crawl_that_cannot_begin_ends_at_the_first_signal(site: Site, tmp_path: Path) -> None:
-    """It waits for another process, as for one that is stopped."""
-    open_store(str(tmp_path / "store")).close()
-    with running(HOLDER, tmp_path / "store", "write"):
-        process = start_crawl(tmp_path, site.urls())
-        crawl = psutil.Process(process.pid)  # its judge waits
-        wait_until(lambda: any(has_open(one.pid, "writer.lock") for one in crawl.children()), 15)
-        process.send_signal(signal.SIGTERM)
-        done = finish_crawl(process, tmp_path)
-    assert (done.log.count("Received SIGTERM"), done.exit_code, site.asked) == (1, 0, [])
-
-
-class ClosingSpider(PagesSpider):
-    """Has enough after a page, while others are judged."""
-
-    def parse(self, response: Response) -> Iterator[Any]:
-        yield describe(response)
-        raise CloseSpider("enough")
-
-
-@pytest.mark.usefixtures("judge_apart")
-async def test_a_spider_that_closes_amid_judgements_loses_none(site: Site, tmp_path: Path) -> None:
-    first = await crawl(tmp_path, site.urls(), ClosingSpider, **MANY)
-    assert first.stats["finish_reason"] == "enough"
-    told = {line["status"] for line in first.decisions}
-    assert told <= {"new", "near_duplicate", "forgotten", "cut_off"}
-    second = await crawl(tmp_path, site.urls(), **MANY)
-    assert second.groups == EVERY_GROUP
-    list_states(tmp_path)
 
 
 async def test_a_crawl_whose_store_is_removed_says_so_once(
@@ -190,21 +139,6 @@ def test_crawl_leaves_no_thread_process_or_file_open(tmp_path: Path) -> None:
     assert not [name for name in second["files"] if str(tmp_path) in name]
 
 
-@pytest.mark.slow
-@pytest.mark.usefixtures("judge_apart")
-def test_pages_that_wait_at_the_end_come_through(tmp_path: Path) -> None:
-    """SIGTERM, while all copies wait for a page whose callback goes on."""
-    with serve(make_groups(3, 4)) as site:
-        held: dict[str, Any] = {"HELD_URLS": [site.url("/g0/c0")], "HELD_SECONDS": 4}
-        process = start_crawl(tmp_path, site.urls(), **MANY, **held)
-        wait_until(lambda: len(site.asked) == 12)
-        time.sleep(1)
-        process.send_signal(signal.SIGTERM)
-        done = finish_crawl(process, tmp_path)
-    assert {item["path"].split("/")[1] for item in done.items} == {"g0", "g1", "g2"}
-    list_states(tmp_path / "store")
-
-
 class StoppingSpider(PagesSpider):
     """Stops its judge, which takes no page any more."""
 
@@ -224,12 +158,3 @@ async def test_pages_that_fill_the_pipe_of_a_stopped_judge_pass(
     answers = {f"/{n}": page(n).replace("</body>", f"{space}</body>") for n in range(20)}
     done = await crawl_pages(tmp_path, answers, spider=StoppingSpider, **MANY)
     assert len(done.paths) == 20
-
-
-@pytest.mark.slow
-@pytest.mark.usefixtures("judge_apart")
-async def test_pages_that_crash_at_once_harm_no_other(tmp_path: Path) -> None:
-    bad = {f"/bad{n}": page(90 + n, title=f"{TRIGGER}crash") for n in range(8)}
-    scope = "tests.helpers.hostile.misbehave"
-    done = await crawl_pages(tmp_path, bad | {"/good": page(1)}, SIMHASH_SCOPE=scope, **MANY)
-    assert (len(done.paths), done.verdicts["/good"]) == (9, "new")

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from scrapy_simhash.errors import StoreUnavailableError
 from scrapy_simhash.judge import judge as module
 from scrapy_simhash.judge import young as young_module
-from scrapy_simhash.judge.messages import Again, EndWaits, Gone, Outcome, Settled
+from scrapy_simhash.judge.messages import Again, Outcome
 from scrapy_simhash.judge.young import Young
 from scrapy_simhash.judging.documents import Entry, Record, State
 from scrapy_simhash.judging.hosts import SAMPLE, draw_sample
@@ -64,22 +64,6 @@ def test_a_copy_waits_until_its_original_is_ruled_out(crawl: Judging) -> None:
     assert crawl.decision(two).match_document == crawl.decision(one).document
 
 
-@pytest.mark.parametrize("closes", [False, True])
-def test_waits_have_an_end(
-    crawl: Judging, monkeypatch: pytest.MonkeyPatch, *, closes: bool
-) -> None:
-    """After a time, or when the spider closes."""
-    _, *waiting = [crawl.ask(str(n), html) for n, html in enumerate(copies(1, 5))]
-    assert [crawl.find(each) for each in waiting] == ["waits"] * 4
-    assert 0 < (crawl.judge.tick() or 0) <= module.WAIT_SECONDS
-    if closes:
-        crawl.judge.take(EndWaits())
-        waiting.append(crawl.ask("5", page(1, menu="Last")))
-    monkeypatch.setattr(module, "WAIT_SECONDS", 60.0 if closes else 0.0)
-    crawl.judge.tick()
-    assert {crawl.find(each) for each in waiting} == {KEPT}
-
-
 def test_after_waits_in_vain_nobody_waits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """For that page, and after three for that callback, on whatever host."""
     with judging(tmp_path, scope="host") as crawl:
@@ -101,21 +85,6 @@ def test_after_waits_in_vain_nobody_waits(tmp_path: Path, monkeypatch: pytest.Mo
 def test_what_loses_nothing_waits_for_nobody(crawl: Judging, action: str, found: str) -> None:
     crawl.ask("0", page(1))
     assert crawl.find(crawl.ask("1", page(1, menu="Other"), action)) == found
-
-
-def test_a_page_of_which_nobody_will_hear_is_no_original(crawl: Judging) -> None:
-    one = crawl.ask("0", page(1), young=False, action="flag")
-    assert (crawl.find(one), crawl.deliver("1", page(1, menu="Other"))) == ("new", "new")
-    assert crawl.find(crawl.ask("2", page(1), young=False, action="flag")) == "near_duplicate flag"
-    assert stored(crawl) == {"1": "done"}
-
-
-def test_unknown_numbers_are_ignored(crawl: Judging) -> None:
-    for number, outcome in ((7, "done"), (8, "failed"), (9, "unwanted")):
-        crawl.judge.take(Settled(number, outcome))  # type: ignore[arg-type]
-    crawl.judge.take(Gone(b"nobody"))
-    crawl.write()
-    assert crawl.deliver("0", page(1)) == "new"
 
 
 def test_the_oldest_is_forgotten(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -297,15 +266,6 @@ def test_a_sample_is_drawn_as_from_all_pages_of_a_host(steps: list[int]) -> None
         young.pop(number)
     assert not young.samples
     assert not young._found
-
-
-@given(st.sets(st.integers(1, 200)))
-def test_a_sample_is_drawn_whatever_the_order(numbers: set[int]) -> None:
-    young = Young(0, set())
-    for number in numbers:
-        young.add(number, make_page_of_host(number), is_new=True)
-    members = sorted(make_member(n, make_page_of_host(n).record, 0) for n in numbers)
-    assert young.samples.get("site.example", []) == draw_sample(members, describe_member, SAMPLE)
 
 
 @given(
