@@ -1,4 +1,4 @@
-"""What a judge keeps in mind: pages to ask for once more, links of dropped pages, look-alikes."""
+"""What a judge keeps in mind: pages to ask for once more, links that are known, look-alikes."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -130,38 +130,11 @@ def test_a_check_fails_so_far_once_its_page_is_asked_for_again() -> None:
     assert refetches.find_checked(place) == (0, False)
 
 
-A = "http://a.example"
-
-
-def measure(links: list[str], seen: list[str], *pages: str, group: str = "") -> float | None:
-    """Measure the links of the first of some pages after a page with others was kept."""
-    table = LinkTable()
-    table.add(read_links(seen, A), "")
-    table._add_url(f"{A}/came")
-    return table.measure_new(read_links(links, A), group, *pages)
-
-
-@pytest.mark.parametrize(
-    ("links", "share"),
-    [(["/1", "/2"], 0.0), (["/2", "/3", "/4", "/came"], 0.5), (["/4?sid=1"], 1.0), ([], None)],
-)
-def test_links_of_kept_pages_are_not_new(links: list[str], share: float | None) -> None:
-    assert measure(links, ["/1", "/2"], f"{A}/list") == share
-
-
-def test_what_another_callback_kept_is_new() -> None:
-    assert measure(["/1"], ["/1"], group="other") == 1.0
-    assert measure(["/came"], ["/1"], group="other") == 0.0
-    assert LinkTable().measure_new(NO_LINKS, "") is None
-
-
-def test_links_that_name_their_own_page_or_the_original_are_not_new() -> None:
-    """A login says where one wanted to go, and a print view leads back."""
-    back = ["/two", "/login?next=/two", "/in?back=http%3A%2F%2Fa.example%2Ftwo&x=1"]
-    assert measure(back, ["/one"], f"{A}/two", f"{A}/one") == 0.0
-    assert measure([*back, "/new"], ["/one"], f"{A}/two") == 0.25
-    assert measure(["/one"], ["/menu"], f"{A}/two", f"{A}/one") == 0.0
-    assert measure(back, ["/one"], f"{A}/login", f"{A}/one") == 1.0
+def test_links_that_came_or_are_on_kept_pages_are_not_new() -> None:
+    table, url = LinkTable(), "http://a.example/"
+    table.add(read_links(["kept"], url), "")
+    table.note(new_decision(f"{url}came"), NO_LINKS, "")
+    assert table.measure_new(read_links(["kept", "came", "new", "newer"], url), "") == 0.5
 
 
 TEXT = " ".join(make_words(1)[:120])
@@ -204,27 +177,11 @@ def count(parted: Iterable[str]) -> LookAlikes:
     return found
 
 
-@pytest.mark.parametrize(
-    ("parted", "said"),
-    [
-        (["41"], "1 page that looks like another one but for '41': "),
-        (["red", "41", "7"], "3 pages that look like another one but for '41' (2), 'red' (1): "),
-        (
-            ["red", "ships on 3 may", "ships on 12 june", "seen 5 times"],
-            "4 pages that look like another one but for 'ships on 3 may' (2), 'red' (1) and other",
-        ),
-    ],
-)
-def test_what_parts_most_is_named(parted: list[str], said: str) -> None:
-    described = count(parted).describe()
-    assert described.startswith(said)
-    assert described.endswith(
-        f" scrapy simhash explain 'http://a.example/{0 if len(parted) == 1 else 1}' (like "
-        "'http://a.example/first'); SIMHASH_IGNORE leaves out what changes at every fetch"
-    )
-
-
 def test_a_crawl_of_many_kinds_is_counted_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    one = count(["41"]).describe()
+    assert one.startswith(
+        "1 page that looks like another one but for '41': scrapy simhash explain "
+    )
     monkeypatch.setattr(alerts, "_MOST_KINDS", 20)
     found = count([f"word{chr(97 + n // 26)}{chr(97 + n % 26)}" for n in range(99)] + ["wordab"])
     said = "100 pages that look like another one but for 'wordab' (2), 'wordaa' (1) and others: "
