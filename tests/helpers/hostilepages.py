@@ -1,11 +1,10 @@
-"""41 pages that are meant to hang, crash, fill or fool what reads them; made, never stored.
+"""31 pages that are meant to hang, crash, fill or fool what reads them; made, never stored.
 
 Sizes stay below `MOST_BYTES` (4 MiB) wherever the size is not the attack, so that
 judges get them. Where time grows with size alone, a twentieth is enough to see that the
 page passes; SIMHASH_TESTS_LONG=1 in the environment takes the whole.
 """
 
-import gzip
 import os
 import sys
 import unicodedata
@@ -123,35 +122,15 @@ HOSTILE: dict[str, Hostile] = {
         entities('<!DOCTYPE x [<!ENTITY e SYSTEM "file:///etc/passwd">]>', "&e;"),
         JUDGED | {"no_text"},
     ),
-    "lone-surrogates": Hostile(
-        lambda: wrap("&#xD83D; \ud83d &#xDC00;".encode("utf-8", "surrogatepass").decode("latin-1"))
-    ),
-    "nuls": Hostile(lambda: wrap("har\0vest apples and pears, " * 1_000)),
     "control-characters": Hostile(lambda: wrap(_FILLER + "".join(map(chr, range(1, 32))) * 100)),
     "right-to-left-overrides": Hostile(lambda: wrap("\u202e\u2066apples\u2069 " * 10_000)),
     "combining-marks": Hostile(repeated("\u0301\u0323", 500_000), MAYBE_LATE),
     "han-of-1-million": Hostile(repeated(_HAN, 100), MAYBE_LATE),
     "every-symbol": Hostile(every_symbol),
-    "escapes-in-title": Hostile(
-        lambda: wrap("text", "<title>\x1b]0;owned\x07\x1b[2J\r\nforged line\u2028</title>")
-    ),
     "addresses-that-are-none": Hostile(
         lambda: wrap(
             '<a href="http://[::1">a</a><a href="//\u2100/">b</a><a href="http://x:99999999/">c</a>',
             '<base href="http://[bad"><link rel=canonical href="http://[::">',
         )
     ),
-    **{
-        f"charset-{name}": Hostile(
-            lambda: wrap("\\ud800 \\0"), frozenset({"bad_encoding"}), f"text/html; charset={name}"
-        )
-        for name in ("base64", "zlib_codec", "idna", "unicode_escape")
-    },
-    "charset-utf-16-that-is-utf-8": Hostile(
-        lambda: wrap(_FILLER), JUDGED | {"no_text", "binary"}, "text/html; charset=utf-16"
-    ),
-    "archive-labelled-as-html": Hostile(
-        lambda: gzip.compress(_FILLER.encode(), mtime=0), frozenset({"binary"})
-    ),
-    "white-space": Hostile(lambda: b" \r\n\t" * 500_000, frozenset({"empty"})),
 }

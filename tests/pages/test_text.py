@@ -73,6 +73,7 @@ def test_nothing_is_lost_behind_a_lone_surrogate_or_a_nul(text: str) -> None:
         # Found in the body; the last one by its byte order mark.
         ("яблоки и груши", "cp1251", '<meta charset="cp1251">'),
         ("яблоки", "koi8-r", '<meta http-equiv=Content-Type content="text/html; charset=koi8-r">'),
+        ("яблоки", "cp1251", "<script charset=utf-8 src=x.js></script><meta charset=cp1251>"),
         *(("яблоки и груши", "utf-8", ""), ("яблоки и груши", "utf-16", "")),
     ],
 )
