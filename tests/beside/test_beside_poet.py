@@ -2,12 +2,11 @@
 
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from tests.helpers.beside import settings_of
-from tests.helpers.crawling import Crawl, crawl
+from tests.helpers.crawling import crawl
 from tests.helpers.crawlscript import run_crawl
 from tests.helpers.needing import require_modules, require_program
 from tests.helpers.pages import page
@@ -25,19 +24,13 @@ ANSWERS = {
 }
 
 
-async def crawl_with(spider: str, site: Site, folder: Path, *paths: str) -> Crawl:
-    require_modules("beside", "scrapy_poet")
-    from tests.helpers import poetspiders  # noqa: PLC0415
-
-    urls = [site.url(path) for path in paths]
-    chosen: Any = getattr(poetspiders, spider)
-    return await crawl(folder, urls, chosen, **settings_of("beside.md", "ADDONS"))
-
-
 async def test_page_objects_of_near_duplicates_reach_nobody(site: Site, tmp_path: Path) -> None:
     """A page that no argument needs is not downloaded; what a page object asks for passes."""
-    paths = ("/page", "/copy", "/other", "/nothing", "/client")
-    done = await crawl_with("PoetSpider", site, tmp_path, *paths)
+    require_modules("beside", "scrapy_poet")
+    from tests.helpers.poetspiders import PoetSpider  # noqa: PLC0415
+
+    urls = site.urls("/page", "/copy", "/other", "/nothing", "/client")
+    done = await crawl(tmp_path, urls, PoetSpider, **settings_of("beside.md", "ADDONS"))
     titles = {"/page": "First", "/other": "Second", "/nothing": None, "/client": None, "more": None}
     assert {item["path"]: item.get("title") for item in done.items} == titles
     assert done.counted["dropped"] == 1
@@ -46,15 +39,6 @@ async def test_page_objects_of_near_duplicates_reach_nobody(site: Site, tmp_path
     assert done.counted["not_judged/not_html"] == 1
     assert done.items[-1]["bytes"] == len(site.answers["/more"].body)
     assert done.verdicts["/more"] == "not_judged no_callback"
-
-
-async def test_page_that_two_page_objects_ask_for_is_one_each(site: Site, tmp_path: Path) -> None:
-    done = await crawl_with("TwiceSpider", site, tmp_path, "/page", "/copy")
-    assert site.asked == ["/page", "/page", "/copy", "/copy"]
-    assert (done.items[0]["title"], done.items[1]["words"]) == ("First", 300)
-    assert done.paths == ["/page", "/page"]
-    assert done.counted["new"] == 2  # one for each callback
-    assert done.counted["dropped"] == 2
 
 
 def test_python_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -18,12 +18,6 @@ class TitlePage(WebPage[dict[str, Any]]):
         return str(self.css("title::text").get(""))
 
 
-class WordsPage(WebPage[dict[str, Any]]):
-    @field
-    def words(self) -> int:
-        return len(" ".join(self.css("article p::text").getall()).split())
-
-
 @define
 class MorePage(WebPage[dict[str, Any]]):
     """Asks for another page itself."""
@@ -41,19 +35,13 @@ class PoetSpider(PagesSpider):
     name = "poet"
 
     async def start(self) -> AsyncIterator[Request]:
-        callbacks = {"/words": self.parse_words, "/nothing": self.parse_nothing}
-        callbacks["/client"] = self.parse_more
+        callbacks: dict[str, Any] = {"/nothing": self.parse_nothing, "/client": self.parse_more}
         for number, request in enumerate(self.requests):
             callback = callbacks.get(path_of(request.url), self.parse_title)
             yield request.replace(callback=callback, priority=-number)
 
     async def parse_title(
         self, response: DummyResponse, page: TitlePage
-    ) -> AsyncIterator[dict[str, Any]]:
-        yield {**describe(response), **await page.to_item()}
-
-    async def parse_words(
-        self, response: DummyResponse, page: WordsPage
     ) -> AsyncIterator[dict[str, Any]]:
         yield {**describe(response), **await page.to_item()}
 
@@ -65,14 +53,3 @@ class PoetSpider(PagesSpider):
     ) -> AsyncIterator[dict[str, Any]]:
         yield describe(response)
         yield await page.to_item()
-
-
-class TwiceSpider(PoetSpider):
-    """Asks for each page twice, for two page objects."""
-
-    name = "twice"
-
-    async def start(self) -> AsyncIterator[Request]:
-        for number, request in enumerate(self.requests):
-            yield request.replace(callback=self.parse_title, priority=-number)
-            yield request.replace(callback=self.parse_words, priority=-number)

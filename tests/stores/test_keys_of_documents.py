@@ -46,10 +46,6 @@ def make_page(name: str, shingles: Any, **fields: Any) -> Document:
     return document(name, bits, **facts)
 
 
-def keys_of_page(page: Document) -> list[int]:
-    return make_keys(page.facts.sketch, page.facts.group)
-
-
 def read_keys(store: Store) -> dict[int, set[int]]:
     """Read who is under each key; {0} is under one that is dissolved."""
 
@@ -74,7 +70,7 @@ def test_a_template_is_dissolved_by_its_seventeenth_page(home: str) -> None:
         places = Counter(number for members in rows.values() for number in members)
         assert {places[number] for number in range(1, 31)} == {KEYS_OF_A_PAGE}
         assert max(map(len, rows.values())) <= MOST_UNDER_KEY
-        template = {*keys_of_page(make_page("template", TEMPLATE))}
+        template = {*make_keys(sketch(TEMPLATE), pages[0].facts.group)}
         assert sum(rows.get(key) == {0} for key in template) > 80
         for number in (0, 5, 29):
             edited = make_page("edited", [*TEMPLATE, *own[number][:30], *range(50_000, 50_010)])

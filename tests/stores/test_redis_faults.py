@@ -1,8 +1,6 @@
 """Servers that die, stand still, are full or lose data: pages are not judged, none is dropped."""
 
 import random
-import signal
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -78,24 +76,6 @@ def test_a_server_that_dies_and_comes_back(server: RedisServer) -> None:
             store.find_and_add([document("b", A ^ 1)])
         server.restart()
         wait_until(lambda: add(store, "b", A ^ 1) == "near_duplicate")
-        assert store.check() == []
-
-
-@pytest.mark.usefixtures("quick")
-def test_a_server_that_stands_still(server: RedisServer) -> None:
-    """Nobody waits after two failures; what it was sent before it may do, which harms nothing."""
-    with open_store(server.url("store")) as store:
-        store.find_and_add([document("a", A)])
-        server.process.send_signal(signal.SIGSTOP)
-        began = time.monotonic()
-        with pytest.raises(StoreUnavailableError, match=r"did not answer in time"):
-            store.find_and_add([document("b", B)])
-        assert time.monotonic() - began < 3
-        began = time.monotonic()
-        assert [add(store, f"{number}", A >> number) for number in range(20)] == ["not_judged"] * 20
-        assert time.monotonic() - began < 1
-        server.process.send_signal(signal.SIGCONT)
-        wait_until(lambda: add(store, "c", A ^ 1) == "near_duplicate")
         assert store.check() == []
 
 
