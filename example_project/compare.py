@@ -59,6 +59,14 @@ def crawl_in_all_ways() -> dict[str, dict[str, Any]]:
     return dict(zip(COLUMNS, figures, strict=True))
 
 
+def take_median(found: list[Any]) -> Any:
+    """The median of figures, one by one where they are by kind."""
+    if isinstance(found[0], dict):
+        names = dict.fromkeys(name for figures in found for name in figures)
+        return {name: take_median([each.get(name, 0) for each in found]) for name in names}
+    return round(statistics.median_low(found), 1)
+
+
 def table(heads: list[str], rows: list[list[Any]]) -> str:
     """A Markdown table; numbers to the right."""
     rules = ["---", *["---:"] * (len(heads) - 1)]
@@ -73,11 +81,7 @@ def main() -> None:
     if repeats < 1:
         parser.error("--runs must be 1 or more")
     runs = [crawl_in_all_ways() for _ in range(repeats)]
-    medians = {
-        column: figures
-        | {"seconds": round(statistics.median(r[column]["seconds"] for r in runs), 1)}
-        for column, figures in runs[-1].items()
-    }
+    medians = {column: take_median([run[column] for run in runs]) for column in COLUMNS}
     rows = [[row, *(medians[column][name] for column in COLUMNS)] for row, name in ROWS.items()]
     print(table([f"plugin (median of {repeats})", *COLUMNS], rows))
 
