@@ -27,7 +27,6 @@ from measuring import (
     run_apart,
     run_script,
     show_range,
-    take_medians,
     take_turns,
     write_result,
 )
@@ -227,11 +226,7 @@ def main() -> None:
                 name = f"{row}, {len(site.pages)} pages, {copies} copies, {kind}"
                 shown[name] = _describe(found, rows[row]["off"])
     print_figures(shown)
-    medians = {
-        row: {kind: take_medians(found) for kind, found in kinds.items()}
-        for row, kinds in rows.items()
-    }
-    write_result(options.output, VERSIONS, medians=medians, all=rows)
+    write_result(options.output, VERSIONS, all=rows)
 
 
 if __name__ == "__main__":
