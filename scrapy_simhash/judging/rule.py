@@ -10,8 +10,9 @@ from __future__ import annotations
 import re
 from collections import Counter
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cached_property, lru_cache, reduce
 from itertools import compress
+from operator import and_
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 from urllib.parse import unquote
 
@@ -274,14 +275,21 @@ class Site:
         return f"{before[1]}/{last_segment(rest)}" if before else last_segment(rest), end
 
     def list_beside(self, mine: str, theirs: str) -> list[Page]:
-        """List the pages that are in the folder in which the one of two addresses parts."""
+        """List the pages of the folder in which the one of two addresses parts, not the other."""
         one, other = parse_address(mine), parse_address(theirs)
         if one is None or other is None:
             return []
         pairs = enumerate(zip(one.path, other.path, strict=False), 1)
         depth = next((n for n, (first, second) in pairs if first != second), 0)
+        folder = one.path[: min(depth, len(one.path) - 1)]
         parsed = ((page, parse_address(page.facts.url)) for page in self.pages)
-        return [p for p, address in parsed if address and address.path[:depth] == one.path[:depth]]
+        return [
+            page
+            for page, address in parsed
+            if address
+            and address.path[: len(folder)] == folder
+            and address.path[:depth] != other.path[:depth]
+        ]
 
     def list_views(self, mine: str, theirs: str) -> list[Page]:
         """List such views as the one of two addresses is of the other one's page."""
@@ -480,8 +488,9 @@ def _find_replaced(pair: _Pair) -> str:
             continue
         if there and not _is_frame(pair, gap):
             return "words in the place of others: {!r} / {!r}".format(*_show_apart(here, there))
-        own = pair.side.own[gap.here]
-        in_main = (own & words.main[gap.here]).any()
+        own, main = pair.side.own[gap.here], words.main[gap.here]
+        # Of few values each may be on a fifth of the pages: "sold out".
+        in_main = (own & main if there else main).any()
         if in_main or (own.any() if pair.views else 0 < own.sum() <= FIELD_WORDS):
             return f"own words: {' '.join(here[:_WORDS_SHOWN])!r}"
     # What the kept page has as often is elsewhere there.
@@ -511,11 +520,12 @@ def _is_frame(pair: _Pair, gap: Gap) -> bool:
 
     Or, of a view of that, on all such views.
     """
-    words, (here, there) = pair.page.words, gap
-    ends = len(words), len(pair.kept.words)
-    is_end = here.start == 0 == there.start or (here.stop, there.stop) == ends
-    is_short = there.stop - there.start <= FIELD_WORDS
-    if not is_end or is_short or (pair.side.own & words.numbers)[here].any():
+    words, kept, (here, there) = pair.page.words, pair.kept.words, gap
+    is_end = here.start == 0 == there.start or (here.stop, there.stop) == (len(words), len(kept))
+    is_short = there.stop - there.start <= PARAGRAPH_WORDS
+    mine, theirs = set(words.tokens[here]), set(kept.tokens[there])
+    is_edit = _is_of_one_size(gap) and 2 * len(mine & theirs) > min(len(mine), len(theirs))
+    if not is_end or is_short or is_edit or (pair.side.own & words.numbers)[here].any():
         return False
     if len(pair.views) < LEAST_OF_TEMPLATE:
         return not (pair.other.own[there].any() or words.main[here].any())
@@ -535,9 +545,8 @@ def _is_declared(pair: _Pair) -> bool:
         return False
     # A variant says other values in its main text.
     said, others = (each.own & each.words.main for each in (pair.side, pair.other))
-    for here, there in pair.gaps:
-        sizes = here.stop - here.start, there.stop - there.start
-        if 2 * min(sizes) >= max(sizes) and said[here].any() and others[there].any():
+    for gap in pair.gaps:
+        if _is_of_one_size(gap) and said[gap.here].any() and others[gap.there].any():
             return False
     # More are those of a list whose pages all declare the first one, or of somebody else's page;
     # a print view may have the time when it was made, and how long that took. It says itself of
@@ -548,6 +557,12 @@ def _is_declared(pair: _Pair) -> bool:
         replaced = sum(int(numbers[here].sum()) for here, there in pair.gaps if theirs[there].any())
         few = replaced <= _MOST_CELLS and numbers.sum() <= OWN_SHARE_OF_PART * pair.common
     return bool(few)
+
+
+def _is_of_one_size(gap: Gap) -> bool:
+    """Whether one value may stand in the place of another."""
+    sizes: list[int] = [at.stop - at.start for at in gap]
+    return 2 * min(sizes) >= max(sizes)
 
 
 def _find_beside(pair: _Pair) -> str:
@@ -599,7 +614,7 @@ def _part_one_name(pair: _Pair) -> Iterator[str]:
             yield f"two folders: {words[0]!r} / {words[1]!r}"
         if one and another and not _A_NUMBER.search(one + another):  # no releases
             yield _find_edit(pair)
-            yield _find_replacing(pair)
+            yield _find_strange(pair)
         yield _find_address_word(pair)  # of what stands behind a name
         yield _find_two_names(pair)
     if paragraph := find_paragraph(side):
@@ -621,16 +636,23 @@ def _find_edit(pair: _Pair) -> str:
     return ""
 
 
-def _find_replacing(pair: _Pair) -> str:
-    """Find own words in the place of others that no page of the folder has, or ""."""
-    words, own = pair.page.words, pair.side.own.copy()
-    for page in pair.sites[0].list_beside(pair.page.facts.url, pair.kept.facts.url):
-        own &= page.words.counted[1].count(words.triples[1]) == 0
-    for here, there in pair.gaps if pair.sites[0].known else ():
-        if own[here].any() and pair.other.own[there].any():
-            both = words.tokens[here], pair.kept.words.tokens[there]
-            return "words in the place of others: {!r} / {!r}".format(*_show_apart(*both))
-    return ""
+def _find_strange(pair: _Pair) -> str:
+    """Find a block that neither the kept page nor all pages of the folder say so often, or ""."""
+    if not pair.sites[0].known or find_declared(pair.page.facts, pair.kept.facts):
+        return ""
+    said, mine = _count_blocks(pair.kept), _count_blocks(pair.page)
+    beside = pair.sites[0].list_beside(pair.page.facts.url, pair.kept.facts.url)
+    if len(beside) >= LEAST_OF_TEMPLATE:
+        said |= reduce(and_, map(_count_blocks, beside))
+    more = next(iter(mine - said), ())
+    return f"words of one folder: {' '.join(more[:_WORDS_SHOWN])!r}" if more else ""
+
+
+def _count_blocks(page: Page) -> Counter[_Name]:
+    """Count the blocks of a page by their words, but single letters."""
+    texts = (text.split() for text, _ in page.words.texts)
+    said = (tuple(word for word in text if len(word) > 1 or word.isdecimal()) for text in texts)
+    return Counter(filter(None, said))
 
 
 def _list_said(words: Words, marked: Marks, at: slice) -> set[str]:

@@ -229,9 +229,56 @@ def test_views_that_say_something_else_are_kept(view: str) -> None:
     assert list_dropped([*ARTICLES, *pages]) == []
 
 
+FOLDERS = ["/used/{}"]
+BOTH = "The pool is {} to all of you and the sauna is {} to all of you"
+
+
+@pytest.mark.parametrize("view", [*VIEWS, *FOLDERS])
+@pytest.mark.parametrize("place", ["<p>{}</p><nav>", "</h1><p>{}</p>", "<p>{}</p></footer>"])
+@pytest.mark.parametrize(
+    "values",
+    [
+        ("Sold out", "In stock", "To order"),
+        ("Price 19 euros", "Price 29 euros", "Price 49 euros"),
+        ("We are closed on Sundays and holidays", "Open daily until nine in any weather"),
+        (BOTH.format("open", "shut"), BOTH.format("shut", "open")),
+    ],
+)
+def test_values_that_many_pages_have(values: tuple[str, ...], place: str, view: str) -> None:
+    """Up to all of the pages were lost, each of whose values is on many pages of the site."""
+    tag = re.sub("<p>.*</p>", "", place)
+    pages = [
+        (path.format(n), make_article(n).replace(tag, place.format(values[at % len(values)])))
+        for n in range(10, 34)
+        for at, path in ((n, "/p/{}"), (n + 1, view))
+    ]
+    assert list_dropped(shuffle([*ARTICLES, *pages], 0)) == []
+
+
+@pytest.mark.parametrize(
+    ("said", "views"),
+    [
+        ("<p>Sold out", [*VIEWS, *FOLDERS]),
+        ("<p>A scratch near number {} on its left", FOLDERS),
+        ("</main><p>A scratch near number {} on its left", FOLDERS),
+    ],
+)
+def test_views_that_say_more_are_kept(said: str, views: list[str]) -> None:
+    """Of used things half of the pages were lost, by the order in which they came."""
+    for view in views:
+        pages = []
+        for n in range(10, 34):
+            page = make_article(n).replace("<h1>", "<main><h1>")
+            more = said.format(n) if n % 3 else "<p>In stock"
+            pages += [(view.format(n), page.replace("<footer>", f"{more}<footer>"))]
+            pages += [(f"/p/{n}", page)]
+        dropped = list_dropped(shuffle([*ARTICLES, *pages], 0))
+        assert all(path.startswith("/p/") and path[3:].isdecimal() for path in dropped)
+
+
 @pytest.mark.parametrize("view", VIEWS)
 def test_views_in_a_frame_of_their_own_are_dropped(view: str) -> None:
-    frame = "<nav>Home News Shop and what else you may see: offer {}</nav>"
+    frame = f"<nav>Home News Shop and what else {' '.join(make_words(80, 12))}: offer {{}}</nav>"
     pages = []
     for number in range(16):
         page = make_article(number)
