@@ -522,12 +522,13 @@ def _is_frame(pair: _Pair, gap: Gap) -> bool:
     """
     words, kept, (here, there) = pair.page.words, pair.kept.words, gap
     is_end = here.start == 0 == there.start or (here.stop, there.stop) == (len(words), len(kept))
-    is_short = there.stop - there.start <= PARAGRAPH_WORDS
+    is_view = len(pair.views) >= LEAST_OF_TEMPLATE
+    is_short = there.stop - there.start <= (FIELD_WORDS if is_view else PARAGRAPH_WORDS)
     mine, theirs = set(words.tokens[here]), set(kept.tokens[there])
     is_edit = _is_of_one_size(gap) and 2 * len(mine & theirs) > min(len(mine), len(theirs))
     if not is_end or is_short or is_edit or (pair.side.own & words.numbers)[here].any():
         return False
-    if len(pair.views) < LEAST_OF_TEMPLATE:
+    if not is_view:
         return not (pair.other.own[there].any() or words.main[here].any())
     said = set(compress(words.tokens[here], ~words.numbers[here]))
     return all(said.issubset(view.words.tokens) for view in pair.views)
@@ -612,9 +613,9 @@ def _part_one_name(pair: _Pair) -> Iterator[str]:
         words = _find_subject(one, another, side), _find_subject(another, one, other)
         if all(words):
             yield f"two folders: {words[0]!r} / {words[1]!r}"
-        if one and another and not _A_NUMBER.search(one + another):  # no releases
+        if not _A_NUMBER.search(one + another):  # no releases
             yield _find_edit(pair)
-            yield _find_strange(pair)
+            yield _find_strange(pair) if one and another else ""
         yield _find_address_word(pair)  # of what stands behind a name
         yield _find_two_names(pair)
     if paragraph := find_paragraph(side):
