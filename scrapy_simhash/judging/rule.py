@@ -388,6 +388,13 @@ class _Pair:
         """Where whole blocks of the two differ."""
         return find_gaps(self.page.words, self.kept.words)
 
+    def is_inside(self, gap: Gap) -> bool:
+        """Whether a gap is neither where both pages begin nor where both end."""
+        (here, there), words, kept = gap, self.page.words, self.kept.words
+        return not (
+            here.start == 0 == there.start or (len(words), len(kept)) == (here.stop, there.stop)
+        )
+
     @cached_property
     def views(self) -> list[Page]:
         """Such views of other pages as the page is of the kept one."""
@@ -521,12 +528,11 @@ def _is_frame(pair: _Pair, gap: Gap) -> bool:
     Or, of a view of that, on all such views.
     """
     words, kept, (here, there) = pair.page.words, pair.kept.words, gap
-    is_end = here.start == 0 == there.start or (here.stop, there.stop) == (len(words), len(kept))
     is_view = len(pair.views) >= LEAST_OF_TEMPLATE
     is_short = there.stop - there.start <= (FIELD_WORDS if is_view else PARAGRAPH_WORDS)
     mine, theirs = set(words.tokens[here]), set(kept.tokens[there])
     is_edit = _is_of_one_size(gap) and 2 * len(mine & theirs) > min(len(mine), len(theirs))
-    if not is_end or is_short or is_edit or (pair.side.own & words.numbers)[here].any():
+    if pair.is_inside(gap) or is_short or is_edit or (pair.side.own & words.numbers)[here].any():
         return False
     if not is_view:
         return not (pair.other.own[there].any() or words.main[here].any())
@@ -614,8 +620,9 @@ def _part_one_name(pair: _Pair) -> Iterator[str]:
         if all(words):
             yield f"two folders: {words[0]!r} / {words[1]!r}"
         if not _A_NUMBER.search(one + another):  # no releases
-            yield _find_edit(pair)
-            yield _find_strange(pair) if one and another else ""
+            both = bool(one and another)  # else one may be a mirror, with a frame of its own
+            yield _find_edit(pair, pair.gaps if both else filter(pair.is_inside, pair.gaps))
+            yield _find_strange(pair) if both else ""
         yield _find_address_word(pair)  # of what stands behind a name
         yield _find_two_names(pair)
     if paragraph := find_paragraph(side):
@@ -624,9 +631,9 @@ def _part_one_name(pair: _Pair) -> Iterator[str]:
         yield _find_other_cells(pair)
 
 
-def _find_edit(pair: _Pair) -> str:
+def _find_edit(pair: _Pair, gaps: Iterable[Gap]) -> str:
     """Find words of a main text in the place of others, or own ones in that of any, or ""."""
-    for gap in pair.gaps:
+    for gap in gaps:
         stretches = [*zip((pair.side, pair.other), gap, strict=True)]
         both = [each.words.tokens[at] for each, at in stretches]
         own = any(_list_said(each.words, each.own, at) for each, at in stretches)
