@@ -37,13 +37,13 @@ _times: dict[str, dict[str, Any]] = {}
 
 
 def make_site() -> dict[str, bytes]:
-    """Make four pages, by path; the last two are the first with two words more."""
+    """Make four pages, by path; the last two are the first with a word more."""
     first, other = make_page(1, 1), make_page(2, 2)
     return {
         "/first": first,
         "/other": other,
-        "/copy/first": first.replace(b"<p>", b"<p>changed ", 2),
-        "/again/first": first.replace(b"</p>", b" altered</p>", 2),
+        "/copy/first": first.replace(b"<nav>", b"<nav>changed "),
+        "/again/first": first.replace(b"</body>", b"<p>altered</p></body>"),
     }
 
 

@@ -308,16 +308,13 @@ async def test_print_views_that_show_when_they_were_made(tmp_path: Path) -> None
 
     def show_print(number: int, place: int) -> str:
         code = 100 * number if number % 4 == 0 else 0
-        frame = f"<p>Printed from our shop at {place:07} today, code {code}.</p>"
-        return re.sub("<nav>.*</nav>", "", show(number, place)).replace(
-            "</main>", f"</main>{frame}"
-        )
+        frame = f"</main><p>Printed from our shop at {place:07} today, code {code}.</p>"
+        return re.sub("<nav>.*</nav>", "", show(number, place)).replace("</main>", frame)
 
-    pages: dict[str, Any] = {
-        f"/p/{number}{view}": partial(make, number)
-        for number in range(20)
-        for view, make in (("", show), ("?print=1", show_print))
-    }
+    pages: dict[str, Any] = {}
+    for number in range(20):
+        pages[f"/p/{number}"] = partial(show, number)
+        pages[f"/p/{number}?print=1"] = partial(show_print, number)
     done = await crawl_pages(tmp_path, pages, CONCURRENT_REQUESTS=1)
     views = [path for path in done.paths if "?" in path]
     assert {f"/p/{number}?print=1" for number in range(4, 20, 4)} <= set(views)

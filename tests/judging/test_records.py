@@ -217,35 +217,22 @@ def test_variants_in_the_words_of_all_products() -> None:
 VIEWS = ["/p/{}/view", "/p/{}?view=1"]
 
 
-@pytest.mark.parametrize("view", [*VIEWS, "/used/{}"])
-def test_views_that_say_something_else_are_kept(view: str) -> None:
-    """40 of 40 second-hand prices beside the text of each product were lost."""
-    footer = "<footer><p>Price {} euros today<p>"
-    pages = [
-        (path.format(number), make_article(number).replace("<footer>", footer.format(price)))
-        for number in range(10, 22)
-        for path, price in (("/p/{}", 100 + number), (view, 31 + number))
-    ]
-    assert list_dropped([*ARTICLES, *pages]) == []
-
-
-FOLDERS = ["/used/{}"]
 BOTH = "The pool is {} to all of you and the sauna is {} to all of you"
 
 
-@pytest.mark.parametrize("view", [*VIEWS, *FOLDERS])
+@pytest.mark.parametrize("view", [*VIEWS, "/used/{}"])
 @pytest.mark.parametrize("place", ["<p>{}</p><nav>", "</h1><p>{}</p>", "<p>{}</p></footer>"])
 @pytest.mark.parametrize(
     "values",
     [
         ("Sold out", "In stock", "To order"),
-        ("Price 19 euros", "Price 29 euros", "Price 49 euros"),
         ("We are closed on Sundays and holidays", "Open daily until nine in any weather"),
         (BOTH.format("open", "shut"), BOTH.format("shut", "open")),
+        tuple(f"Price {number} euros today" for number in range(100)),
     ],
 )
 def test_values_that_many_pages_have(values: tuple[str, ...], place: str, view: str) -> None:
-    """Up to all of the pages were lost, each of whose values is on many pages of the site."""
+    """Up to all of the pages were lost, though each said so beside or in its main text."""
     tag = re.sub("<p>.*</p>", "", place)
     pages = [
         (path.format(n), make_article(n).replace(tag, place.format(values[at % len(values)])))
@@ -258,22 +245,21 @@ def test_values_that_many_pages_have(values: tuple[str, ...], place: str, view: 
 @pytest.mark.parametrize(
     ("said", "views"),
     [
-        ("<p>Sold out", [*VIEWS, *FOLDERS]),
-        ("<p>A scratch near number {} on its left", FOLDERS),
-        ("</main><p>A scratch near number {} on its left", FOLDERS),
+        ("<p>Sold out", [*VIEWS, "/used/{}"]),
+        ("<p>A scratch near number {} on its left", ["/used/{}"]),
+        ("</main><p>A scratch near number {} on its left", ["/used/{}"]),
     ],
 )
 def test_views_that_say_more_are_kept(said: str, views: list[str]) -> None:
     """Of used things half of the pages were lost, by the order in which they came."""
     for view in views:
-        pages = []
+        pages = [*ARTICLES]
         for n in range(10, 34):
             page = make_article(n).replace("<h1>", "<main><h1>")
             more = said.format(n) if n % 3 else "<p>In stock"
-            pages += [(view.format(n), page.replace("<footer>", f"{more}<footer>"))]
-            pages += [(f"/p/{n}", page)]
-        dropped = list_dropped(shuffle([*ARTICLES, *pages], 0))
-        assert all(path.startswith("/p/") and path[3:].isdecimal() for path in dropped)
+            used = page.replace("<footer>", f"{more}<footer>")
+            pages += [(view.format(n), used), (f"/p/{n}", page)]
+        assert {*list_dropped(shuffle(pages, 0))} <= {f"/p/{n}" for n in range(10, 34)}
 
 
 @pytest.mark.parametrize("view", VIEWS)
@@ -285,9 +271,8 @@ def test_views_in_a_frame_of_their_own_are_dropped(view: str) -> None:
         page = page.replace("<nav>Home News Shop</nav>", frame.format(make_words(number, 2)))
         printed = re.sub("<nav>.*</nav>", "<p>Printed from our shop", page)
         pages += [(f"/p/{number}", page), (view.format(number), printed)]
-    views = [path for path, _ in pages[1::2]]
     dropped = list_dropped(pages)
-    assert set(dropped) < set(views)  # the first ones show that they are views
+    assert set(dropped) < {path for path, _ in pages[1::2]}  # the first ones show that they are
     assert len(dropped) >= 8
 
 
