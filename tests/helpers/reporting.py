@@ -73,7 +73,7 @@ def crawl_hostile_pages(store: Path) -> None:
     title = HOSTILE_TITLE
     pages = (
         ("http://site.example/one", page(1, title=title)),
-        ("http://site.example/press/one/", make_page(edited, title=title)),
+        ("http://press.example/one/", make_page(edited, title=title)),
         ("http://mirror.example/one", page(1, title=title)),
         (HOSTILE_URL, make_page([HOSTILE_WORDS, *words], title=title)),
         ("javascript:window.hacked=4//", make_page([*words, "twice"], title=title)),
