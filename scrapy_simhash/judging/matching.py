@@ -394,7 +394,8 @@ class Judge:
             numbers = side.own & side.words.numbers
             view = pages[0]._replace(words=side.words.without(numbers))
             if numbers.any() and RULES[self.rule.name](view, pages[1], *sites).one:
-                return Doubt(self.number, page)
+                itself = Doubt(self.number, page)
+                return (self.find_bar and self.find_bar(itself)) or itself
         stays = len(sought) < len(found)
         return _STAYED if stays else "its place could not be found again on other pages"
 
