@@ -646,21 +646,19 @@ def _find_edit(pair: _Pair, gaps: Iterable[Gap]) -> str:
 
 def _find_strange(pair: _Pair) -> str:
     """Find a block that neither the kept page nor all pages of the folder say so often, or ""."""
-    if not pair.sites[0].known or find_declared(pair.page.facts, pair.kept.facts):
+    page, kept = pair.page, pair.kept
+    if not pair.sites[0].known or find_declared(page.facts, kept.facts):
         return ""
-    said, mine = _count_blocks(pair.kept), _count_blocks(pair.page)
-    beside = pair.sites[0].list_beside(pair.page.facts.url, pair.kept.facts.url)
+    mine, said = (Counter(filter(None, each.words.letterless)) for each in (page, kept))
+    if mine <= said:
+        return ""
+    beside = pair.sites[0].list_beside(page.facts.url, kept.facts.url)
     if len(beside) >= LEAST_OF_TEMPLATE:
-        said |= reduce(and_, map(_count_blocks, beside))
-    more = next(iter(mine - said), ())
-    return f"words of one folder: {' '.join(more[:_WORDS_SHOWN])!r}" if more else ""
-
-
-def _count_blocks(page: Page) -> Counter[_Name]:
-    """Count the blocks of a page by their words, but single letters."""
-    texts = (text.split() for text, _ in page.words.texts)
-    said = (tuple(word for word in text if len(word) > 1 or word.isdecimal()) for text in texts)
-    return Counter(filter(None, said))
+        said |= reduce(and_, (Counter(each.words.letterless) for each in beside))
+    strange = mine - said
+    blocks = zip(page.words.letterless, page.words.texts, strict=True)
+    found = next((text for digest, (text, _) in blocks if digest in strange), "")
+    return f"words of one folder: {' '.join(found.split()[:_WORDS_SHOWN])!r}" if found else ""
 
 
 def _list_said(words: Words, marked: Marks, at: slice) -> set[str]:

@@ -216,6 +216,15 @@ class Words:
         """A hash of the words of each block."""
         return [hash(tuple(self.tokens[start:end])) for _, start, end in self.blocks]
 
+    @cached_property
+    def letterless(self) -> list[int]:
+        """A hash of the words of each block, but single letters; 0 if it has no others."""
+        said = (
+            tuple(word for word in self.tokens[start:end] if len(word) > 1 or word.isdecimal())
+            for _, start, end in self.blocks
+        )
+        return [hash(words) if words else 0 for words in said]
+
     def list_words(self, marked: Marks, most: int = 10) -> tuple[str, ...]:
         """List the first marked words, of each so many letters as a line has."""
         places = np.flatnonzero(marked)[:most].tolist()
