@@ -133,26 +133,18 @@ class Refetches:
             return 0
         return max(self._most, _SHARE_OF_PAGES * self.judged)
 
-    def find_asked(self, doubt: Doubt) -> int:
-        """Return the document that is being asked for and may answer a doubt, too; or 0.
+    def ask_in_doubt(self, doubt: Doubt, number: int) -> int:
+        """Have the page of a doubt asked for as the page with a number was, if it may be.
 
-        That is one of the same folder, or of the host where both part at the same place.
+        Returns:
+            The document that is asked for, or 0. It may be that of another doubt, which answers
+            this one, too: of the same folder, or of the host where both part at the same place.
         """
         (host, folder, _), sought = _place(doubt), {each.slot for each in doubt.sought}
         for document, asked in self._asked.items():
             shared = any(each.slot in sought for each in asked.doubt.sought)
             if asked.folder[0] == host and (asked.folder[1] == folder or shared):
                 return document
-        return 0
-
-    def ask_in_doubt(self, doubt: Doubt, number: int) -> int:
-        """Have the page of a doubt asked for as the page with a number was, if it may be.
-
-        Returns:
-            The document that is asked for, perhaps in another doubt that it answers, too; or 0.
-        """
-        if asked := self.find_asked(doubt):
-            return asked
         if not self.take(doubt):
             return 0
         age_seconds = time.time() - doubt.page.facts.time

@@ -360,10 +360,9 @@ def judge(page: Page, kept: Page, site: Site, other_site: Site) -> Ruling:
     side = compare_words(page.words, kept.words, site.mark(page.words))
     other = compare_words(kept.words, page.words, other_site.mark(kept.words))
     pair = _Pair(page, kept, (site, other_site), side, other, one_address=one_address)
-    if not one_address and _have_other_names(page.facts.url, kept.facts.url, site, other_site):
-        ruling = _judge_other_name(pair)
-    else:
-        ruling = _judge_one_name(pair)
+    urls = page.facts.url, kept.facts.url
+    has_other_name = not one_address and _have_other_names(*urls, site, other_site)
+    ruling = _judge_other_name(pair) if has_other_name else _judge_one_name(pair)
     return ruling._replace(sides=(side, other))
 
 
@@ -528,6 +527,7 @@ def _is_frame(pair: _Pair, gap: Gap) -> bool:
     Or, of a view of that, on all such views.
     """
     words, kept, (here, there) = pair.page.words, pair.kept.words, gap
+    # Where no view shows what a frame says, a shorter one may be a sentence that many pages have.
     is_view = len(pair.views) >= LEAST_OF_TEMPLATE
     is_short = there.stop - there.start <= (FIELD_WORDS if is_view else PARAGRAPH_WORDS)
     mine, theirs = set(words.tokens[here]), set(kept.tokens[there])
