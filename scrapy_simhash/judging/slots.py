@@ -406,7 +406,7 @@ def _index_rows(page: Page, digests: Sequence[int]) -> dict[_Row, Sequence[int]]
 def _are_drawn_anew(mine: Sequence[int], theirs: Sequence[int]) -> bool:
     """Whether less than half of two lists stands in one order."""
     size = max(len(mine), len(theirs))
-    if not theirs or size * size > _MOST_ALIGNED:
+    if not theirs or mine == theirs or size * size > _MOST_ALIGNED:
         return False
     matcher = SequenceMatcher(None, mine, theirs, autojunk=False)
     return sum(each.size for each in matcher.get_matching_blocks()) < _LEAST_CHANGED * size

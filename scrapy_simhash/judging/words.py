@@ -57,8 +57,9 @@ ANY_NUMBER = "#"
 _NO_WORDS = re.compile(r"[\W_]+")
 # Longer lines are not remembered.
 _SHORT_LINE = 200
-# Of some 170 kB a text of 1,000 words.
-_TEXTS_REMEMBERED = 128
+# The candidates of three pages, each of some 170 kB for 1,000 words: 128 texts took 25 MB more, and
+# as long.
+_TEXTS_REMEMBERED = 24
 # So many pairs of equal blocks are aligned at most: some 10 ms.
 _MOST_ALIGNED = 20_000
 # And so many blocks are looked through, for each run of changed ones: some 100 ms.
