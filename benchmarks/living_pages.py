@@ -17,6 +17,7 @@ from urllib.parse import urlsplit
 
 from living import Site, draw, name, say
 from scrapy.http import HtmlResponse
+from w3lib.url import safe_url_string
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -114,7 +115,9 @@ def load_sites(folders: Iterable[Path]) -> dict[str, Callable[[], Site]]:
             address, document = urlsplit(row["url"]), cluster.get(row["id"], row["id"])
             if address.netloc and not address.query and document not in seen:
                 seen.add(document)
-                found[address.netloc][address.path or "/"] = folder / row["path"]
+                # As Scrapy asks for it.
+                path = safe_url_string(address.path or "/")
+                found[address.netloc][path] = folder / row["path"]
     return {
         f"pages/{host}": partial(_make, host, pages)
         for host, pages in sorted(found.items())
