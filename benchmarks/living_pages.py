@@ -115,9 +115,7 @@ def load_sites(folders: Iterable[Path]) -> dict[str, Callable[[], Site]]:
             address, document = urlsplit(row["url"]), cluster.get(row["id"], row["id"])
             if address.netloc and not address.query and document not in seen:
                 seen.add(document)
-                # As Scrapy asks for it.
-                path = safe_url_string(address.path or "/")
-                found[address.netloc][path] = folder / row["path"]
+                found[address.netloc][safe_url_string(address.path or "/")] = folder / row["path"]
     return {
         f"pages/{host}": partial(_make, host, pages)
         for host, pages in sorted(found.items())

@@ -57,8 +57,7 @@ ANY_NUMBER = "#"
 _NO_WORDS = re.compile(r"[\W_]+")
 # Longer lines are not remembered.
 _SHORT_LINE = 200
-# The candidates of three pages, each of some 170 kB for 1,000 words: 128 texts took 25 MB more, and
-# as long.
+# Of some 170 kB for 1,000 words, the candidates of three pages: 128 took 25 MB more, and as long.
 _TEXTS_REMEMBERED = 24
 # So many pairs of equal blocks are aligned at most: some 10 ms.
 _MOST_ALIGNED = 20_000
