@@ -80,7 +80,8 @@ class SimhashSpiderMiddleware:
             level = logging.INFO if self._told < _DROPS_TOLD else logging.DEBUG
             if logger.isEnabledFor(level):
                 told, extra = describe_near_duplicate(decision), {"spider": self._crawler.spider}
-                logger.log(level, "Dropped %s", told, extra=extra)
+                rest = " (more at level DEBUG)" * (self._told == _DROPS_TOLD - 1)
+                logger.log(level, "Dropped %s%s", told, rest, extra=extra)
             self._told += 1
             stats.inc_value("simhash/dropped")
         if decision.action != "drop":

@@ -85,7 +85,7 @@ class Summary:
         if self._documents:
             lines += self._document_lines(figures)
         if self._drops:
-            lines += self._group_lines(figures["distances"])
+            lines += self._group_lines()
         return "\n".join([*lines, ""])
 
     def _document_lines(self, figures: dict[str, Any]) -> list[str]:
@@ -108,7 +108,7 @@ class Summary:
             *(f"  {url} for {match} at distance {bits}" for url, match, bits in strays),
         ]
 
-    def _group_lines(self, distances: dict[int, int]) -> list[str]:
+    def _group_lines(self) -> list[str]:
         groups: dict[str, list[Drop]] = defaultdict(list)
         for drop in self._drops:
             groups[drop.match_url].append(drop)
@@ -119,7 +119,6 @@ class Summary:
         ]
         return [
             "",
-            f"Distances (bits: pages): {_counts(distances)}",
             f"The {len(rows)} pages with most duplicates, of {len(groups)}:",
             " drops  distances                       page",
             *rows,

@@ -154,7 +154,7 @@ class _Compared(NamedTuple):
             found = Candidate(-1, 0)
         tests = [name_proposal(distance, stub=short, name=found.name, keys=found.keys), self.why]
         words: list[tuple[str, ...]] = [(), ()]
-        other_number, parted_by = False, ""
+        numbers, parted_by = list[str](), ""
         if self.pages is not None:
             mine, theirs = (each.words for each in self.pages)
             sides = self.sides or (
@@ -167,8 +167,13 @@ class _Compared(NamedTuple):
             tests += [f"{LEFT_OUT}{CHANGES}{change}" for change in islice(noise, _MOST_NAMED)]
             words = [each.words.list_words(each.alone) for each in sides]
             if self.duplicate:
-                addressed = {n for url in (page.url, kept.url) for n in _find_numbers(url)}
-                other_number = all(_says_number(each, addressed) for each in sides)
+                addressed = [n for url in (page.url, kept.url) for n in _find_numbers(url)]
+                numbers = [
+                    _find_number(side, {*addressed, *_DIGITS.findall(other.words.wording.text)})
+                    for side, other in (sides, sides[::-1])
+                ]
+                if all(numbers):
+                    tests.append("another number: {!r} / {!r}".format(*numbers))
             else:
                 parted_by = _find_parting(*self.pages, sides, self.why, words[0] or words[1])
                 tests += [f"{STAYS}{self.stays}"] * bool(self.stays)
@@ -185,7 +190,7 @@ class _Compared(NamedTuple):
             own_words=words[0],
             match_own_words=words[1],
             parted_by=parted_by,
-            other_number=other_number,
+            other_number=bool(numbers) and all(numbers),
             site_known=self.sites is not None and self.sites[0].known,
             **known,
         )
@@ -196,12 +201,13 @@ def _find_numbers(url: str) -> list[str]:
     return _DIGITS.findall(url.partition("://")[2].partition("/")[2])
 
 
-def _says_number(side: Side, addressed: Collection[str]) -> bool:
-    """Return whether a main text has a number of its own that no address has."""
-    own = np.flatnonzero(side.own & side.words.main & side.words.numbers).tolist()
-    return any(
-        number not in addressed for n in own for number in _DIGITS.findall(side.words.tokens[n])
-    )
+def _find_number(side: Side, others: Collection[str]) -> str:
+    """Find an own number of a main text that is none of others, between its neighbours, or ""."""
+    words = side.words
+    for n in np.flatnonzero(side.own & words.main & words.numbers).tolist():
+        if any(number not in others for number in _DIGITS.findall(words.tokens[n])):
+            return " ".join(words.tokens[max(0, n - 1) : n + 2])
+    return ""
 
 
 def _find_parting(

@@ -171,7 +171,7 @@ async def test_pages_that_did_not_come_are_told(tmp_path: Path, end: End, run: R
 
 
 async def test_a_release_with_another_number_is_named_and_no_warning(
-    tmp_path: Path, end: End
+    tmp_path: Path, end: End, run: Run
 ) -> None:
     """It says little else, so that it goes; what lies in the number nobody but its reader knows."""
 
@@ -186,6 +186,8 @@ async def test_a_release_with_another_number_is_named_and_no_warning(
     said = f"Look at: 2 pages with another number in the main text, such as {first!r}."
     assert (end.read()[1:], end.warnings) == ([said], [])
     assert_report_agrees(tmp_path, said)
+    tests = run.answer("explain", first, "--store", tmp_path)["tests"]
+    assert "another number: 'for 12 seconds' / 'for 11 seconds'" in tests
 
 
 async def test_records_that_became_one_form_are_named(tmp_path: Path, end: End, run: Run) -> None:
@@ -301,7 +303,9 @@ async def test_a_person_who_watches_sees_three_drops(
     assert told[0].startswith(
         f"Dropped {site.url('/copy0')!r}, a near-duplicate of {site.url('/one')!r}: "
     )
-    assert [text.rpartition(": ")[2] for text in told] == ["100 % alike, it says nothing else"] * 3
+    said = ["100 % alike, it says nothing else"] * 3
+    said[2] += " (more at level DEBUG)"
+    assert [text.rpartition(": ")[2] for text in told] == said
 
 
 @pytest.mark.parametrize(("interval", "told"), [(0.01, True), (60, False), (0, False)])
