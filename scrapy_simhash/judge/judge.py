@@ -286,7 +286,6 @@ class CrawlJudge:
             judge.whole = config.unchanged == "drop"  # or a price beside the main text is lost
             if page.asked.young and not self._waits_are_over:
                 judge.find_bar = self._refetches.find_bar
-                judge.is_in_vain = self._refetches.is_in_vain
                 judge.number = _PAGES_FROM + page.asked.number
             judge.trusted = trusted
             verdict, entry = judge.judge(document)
@@ -305,9 +304,8 @@ class CrawlJudge:
         began = time.monotonic()
         judge, verdict, entry = self._judge(page)
         self._found += verdict.match is not None
-        in_doubt = judge.doubt if time.monotonic() < _end_of_wait(page) else None
-        if in_doubt and (asked := self._refetches.ask_in_doubt(in_doubt, page.asked.number)):
-            self._wait_for(page, -asked)
+        if judge.doubt and time.monotonic() < _end_of_wait(page):
+            self._wait_for(page, -self._refetches.ask_in_doubt(judge.doubt, page.asked.number))
             return
         if judge.rests is not None:
             checked = self._check(page, judge.rests, (verdict, entry))

@@ -26,9 +26,6 @@ _SHARE_OF_CHECKS = 0.5
 # So many pages of a folder a doubt may look for one, and twice as many of a host: each costs some
 # 10 ms.
 _ATTEMPTS = 25
-# After so many doubts of a folder in a row of which no drop came, eight pages in doubt are passed
-# over, then sixteen, and so on: a board of one folder that was given up kept nearly all its copies.
-_MOST_IN_VAIN = 3
 # A checked page that shows the same is asked for so many times: a counter of four values shows one
 # of them in all of three answers in 1 of 64 checks, in all of five in 1 of 1,024.
 _MOST_ASKED = 5
@@ -42,12 +39,10 @@ _AGE_SECONDS, _PAUSES_SECONDS = 1.0, (0.1, 0.3, 0.6, 1.0)
 # Of pages that are about what changes elsewhere (a joke, beside a random one) some may change, too:
 # the first ones are all checked, or a site of live and ended matches lost all of those.
 _FIRST_PAGES = 4
-# And of the doubts about pages whose addresses name other documents so many.
-_SHARE_OF_FAR = 0.5
 # Of hosts, folders and documents.
 _MOST_REMEMBERED = 100_000
-# Host and folder of a doubt, and whether it is a far one.
-_Place: TypeAlias = tuple[str, str, bool]
+# Host and folder of a doubt.
+_Place: TypeAlias = tuple[str, str]
 
 
 class Asked(NamedTuple):
@@ -65,7 +60,7 @@ class Asked(NamedTuple):
     doubt: Doubt
     place: str = ""
     times: int = 1
-    folder: _Place = ("", "", False)
+    folder: _Place = ("", "")
     second: Page | None = None
     changed: tuple[Change, ...] = ()
 
@@ -85,48 +80,34 @@ class Refetches:
         self._asked: dict[int, Asked] = {}
         self._done: set[int] = set()
         # Of a host; without those of which drops came, which pay for themselves.
-        self._doubts, self._paid = Counter[tuple[str, bool]](), Counter[str]()
+        self._doubts, self._paid = Counter[str](), Counter[str]()
         self._attempts = Counter[_Place]()
         self._checks = Counter[str]()
         self._rests = Counter[str]()
         self._checked: set[tuple[str, int]] = set()  # places, and the documents asked for them
         # Slots of a place that changed on what was checked, and whether that was a dropped page.
         self._confirmed: set[tuple[str, Slot, bool]] = set()
-        self._in_vain = Counter[_Place]()
-        self._passed = Counter[_Place]()  # pages in doubt passed over since the last one
 
     def find_bar(self, doubt: Doubt) -> str:
         """Find why a document may not be in doubt, for people, or return ""."""
         before = self._asked.get(doubt.document)
         if before is not None:
             return "that page is being checked" * bool(before.place)
-        place = host, _, far = _place(doubt)
         if doubt.document in self._done:
             return "that page was asked for once more, and did not change there"
-        doubts = self._doubts[host, True], self._doubts[host, False]
-        if sum(doubts) >= self._most or (far and doubts[0] >= _SHARE_OF_FAR * self._most):
+        place = host, _ = _place(doubt)
+        if self._doubts[host] >= self._most:
             return f"SIMHASH_REFETCH allows {self._most} doubts in vain a host, and these were had"
-        if self._doubts.total() >= self._find_bound() * (_SHARE_OF_FAR if far else 1):
+        if self._doubts.total() >= self._find_bound():
             return f"{_SHARE_OF_PAGES:.0%} of the pages of the crawl were asked for once more"
-        for looked, most in ((place, _ATTEMPTS), ((host, "*", far), 2 * _ATTEMPTS)):
+        for counts in (self._attempts, self._rests):
+            if len(counts) > _MOST_REMEMBERED:
+                counts.clear()
+        for looked, most in ((place, _ATTEMPTS), ((host, "*"), 2 * _ATTEMPTS)):
             self._attempts[looked] += 1
             if self._attempts[looked] > most * self._most:
                 return "this folder was looked at often enough"
         return ""
-
-    def is_in_vain(self, doubt: Doubt) -> bool:
-        """Return whether a doubt is not asked about, nor answered by another one of the host."""
-        for counts in (self._attempts, self._passed, self._rests):
-            if len(counts) > _MOST_REMEMBERED:
-                counts.clear()
-        place, asked = _place(doubt), (each.folder[0] for each in self._asked.values())
-        in_vain = not self._is_due(place) and place[0] not in asked
-        self._passed[place] += in_vain
-        return in_vain
-
-    def _is_due(self, place: _Place) -> bool:
-        in_vain = self._in_vain[place]
-        return in_vain < _MOST_IN_VAIN or self._passed[place] >= 2**in_vain
 
     def _find_bound(self) -> float:
         if len(self._done) >= _MOST_REMEMBERED:
@@ -134,33 +115,27 @@ class Refetches:
         return max(self._most, _SHARE_OF_PAGES * self.judged)
 
     def ask_in_doubt(self, doubt: Doubt, number: int) -> int:
-        """Have the page of a doubt asked for as the page with a number was, if it may be.
+        """Have the page of a doubt asked for as the page with a number was.
 
         Returns:
-            The document that is asked for, or 0. It may be that of another doubt, which answers
-            this one, too: of the same folder, or of the host where both part at the same place.
+            The document that is asked for. It may be that of another doubt, which answers this
+            one, too: of the same folder, or of the host where both part at the same place.
         """
-        (host, folder, _), sought = _place(doubt), {each.slot for each in doubt.sought}
+        (host, folder), sought = _place(doubt), {each.slot for each in doubt.sought}
         for document, asked in self._asked.items():
             shared = any(each.slot in sought for each in asked.doubt.sought)
             if asked.folder[0] == host and (asked.folder[1] == folder or shared):
                 return document
-        if not self.take(doubt):
-            return 0
+        self.take(doubt)
         age_seconds = time.time() - doubt.page.facts.time
         pause_seconds = min(max(0.0, _AGE_SECONDS - age_seconds), _AGE_SECONDS)
         self._say(Refetch(number, doubt.document, doubt.page.facts.url, pause_seconds))
         return doubt.document
 
-    def take(self, doubt: Doubt) -> bool:
-        """Note that a page is asked for, which may be; return False if that is in vain."""
-        place = _place(doubt)
-        if not self._is_due(place):
-            return False
-        self._passed[place] = 0
-        self._doubts[place[0], doubt.far] += 1
-        self._asked[doubt.document] = Asked(doubt, folder=place)
-        return True
+    def take(self, doubt: Doubt) -> None:
+        """Note that the page of a doubt is asked for."""
+        self._asked[doubt.document] = Asked(doubt, folder=_place(doubt))
+        self._doubts[_place(doubt)[0]] += 1
 
     def list_confirmed(
         self, place: str, used: Iterable[Change], fast: Collection[Slot]
@@ -254,11 +229,10 @@ class Refetches:
 
     def note(self, asked: Asked, *, dropped: bool) -> None:
         """Note whether a drop came of a doubt."""
-        host, _, far = asked.folder
+        host, _ = asked.folder
         if dropped and self._paid[host] < self._most:
             self._paid[host] += 1
-            self._doubts[host, far] -= 1
-        self._in_vain[asked.folder] = 0 if dropped else self._in_vain[asked.folder] + 1
+            self._doubts[host] -= 1
 
     def _confirm(self, place: str, changes: Iterable[Change], *, fast: bool) -> None:
         """Note what changed on what was checked: for its place, and for the whole host."""
@@ -270,4 +244,4 @@ class Refetches:
 
 def _place(doubt: Doubt) -> _Place:
     url = doubt.page.facts.url
-    return host_of(url), folder_of(url), doubt.far
+    return host_of(url), folder_of(url)

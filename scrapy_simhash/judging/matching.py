@@ -14,7 +14,6 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 from itertools import islice
-from operator import itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -52,7 +51,6 @@ from scrapy_simhash.judging.words import compare_words, find_signs
 from scrapy_simhash.pages.addresses import (
     are_of_one_origin,
     is_better_url,
-    last_segment,
 )
 from scrapy_simhash.pages.facts import unpack
 
@@ -82,7 +80,6 @@ _LEAST_ALIKE = 0.5
 # its triples, in one of 60 words .9; where words are looked at, so much agrees.
 _LOOKS_ALIKE = 0.9
 _STAYED = "pages that were asked for once more did not change there"
-_IN_VAIN = "other pages of that folder were asked for once more, and no drop came of it"
 _QUOTED, _DIGITS = re.compile("['\"]"), re.compile(r"\d+")
 # A name that more documents have proposes none: it is the site's, or that of a kind of page; and
 # a fingerprint near to more says as little.
@@ -102,13 +99,11 @@ class Doubt(NamedTuple):
         document: its number.
         page: as it was judged, with all its words.
         sought: where it parts from the page in doubt.
-        far: their addresses name other documents, which they are then, nearly always.
     """
 
     document: int
     page: Page
     sought: tuple[Noisy, ...] = ()
-    far: bool = False
 
 
 class _Compared(NamedTuple):
@@ -244,7 +239,6 @@ class Judge:
         hosts: what is known of them; lasts from one judge to the next.
         find_bar: returns why a kept page may not be asked for once more, or ""; None where nothing
             is asked for.
-        is_in_vain: whether a doubt would change nothing.
         number: of the page itself, should it be asked for once more.
         whole: a page fetched again is unchanged only if all of it is, not its main text alone.
         trusted: leave out this alone of what changes by itself; by the number of an original.
@@ -258,7 +252,6 @@ class Judge:
     incremental: bool = True
     hosts: Hosts = field(default_factory=Hosts)
     find_bar: Callable[[Doubt], str] | None = None
-    is_in_vain: Callable[[Doubt], bool] = lambda _: False
     number: int = 0
     whole: bool = False
     trusted: Mapping[int, Collection[Noisy]] | None = None
@@ -363,16 +356,13 @@ class Judge:
         for place, each in enumerate(compared):
             if each.kept and each.pages and each.sites:
                 alone = int(each.sides[0].alone.sum()) if each.sides else len(each.pages[0].words)
-                far = not _are_called_alike(page.facts.url, each.kept.facts.url)
-                kept = Doubt(each.candidate.number, each.kept, far=far)
-                parted.append(((far, alone, kept.document), place, kept, each.pages, each.sites))
-        parted = sorted(parted, key=itemgetter(0))[:_MOST_DOUBTED]
-        in_vain = all(self.is_in_vain(kept) for _, _, kept, _, _ in parted)
-        for (_, alone, _), place, kept, pages, sites in parted:
+                kept = Doubt(each.candidate.number, each.kept)
+                parted.append((alone, kept.document, place, kept, each.pages, each.sites))
+        for alone, _, place, kept, pages, sites in sorted(parted)[:_MOST_DOUBTED]:
             words = len(pages[0].words)
             if alone > _MOST_IN_DOUBT * words and words >= STUB_WORDS:
                 break
-            found = _IN_VAIN if in_vain else self._doubt(page, kept, pages, sites)
+            found = self._doubt(page, kept, pages, sites)
             if isinstance(found, Doubt):
                 self.doubt = found
                 break
@@ -518,15 +508,6 @@ def _is_own(document: Document, record: Record) -> bool:
 def _rank_alike(compared: _Compared) -> tuple[object, ...]:
     """Rank documents: the one most alike first, then the nearest, then the oldest."""
     return -(compared.similarity or 0.0), *compared.candidate[:-1]
-
-
-def _are_called_alike(mine: str, theirs: str) -> bool:
-    """Whether two addresses may name one document: by all numbers of one, or by their last name."""
-    one, other = (url.partition("?")[0] for url in (mine, theirs))
-    numbers, others = set(_find_numbers(one)), set(_find_numbers(other))
-    if numbers and others:
-        return numbers <= others or others <= numbers
-    return last_segment(one) == last_segment(other)
 
 
 def _rank(page: Facts, candidate: Candidate, other: Facts) -> tuple[object, ...]:
