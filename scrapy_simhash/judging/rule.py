@@ -19,7 +19,6 @@ from urllib.parse import unquote
 import numpy as np
 import regex
 
-from scrapy_simhash._printable import plural
 from scrapy_simhash.judging.words import (
     SIGNS,
     Side,
@@ -595,7 +594,7 @@ def _judge_one_name(pair: _Pair) -> Ruling:
     enough = common >= (LEAST_COMMON if pair.sites[0].known or pair.one_address else STUB_WORDS)
     everywhere = max(int(one.own.sum()) for one in (side, other))
     if own + names <= OWN_SHARE * common and (enough or not own) and everywhere <= common:
-        return Ruling(one=True, why=f"{plural(own, 'own word')}, {common} common ones")
+        return Ruling(one=True, why=f"{own} own beside {common} common words")
     main = int(min((one.common & one.words.main).sum() for one in (side, other)))
     own_main = max(int((one.own & one.words.main).sum()) for one in (side, other))
     least = max(STUB_WORDS, LEAST_MAIN * max(len(page.words), len(kept.words)))
