@@ -235,7 +235,7 @@ class End:
             yield logging.WARNING if many else logging.INFO, " ".join(parts)
         if links := self._get("links/only_on_dropped_pages"):
             advised = self._of_lists and not self._config.follow_new_links
-            follows = f" (SIMHASH_FOLLOW_NEW_LINKS = True follows {self._of_lists:,})"
+            follows = f" (SIMHASH_FOLLOW_NEW_LINKS = True would follow {self._of_lists:,})"
             said = f"{plural(links, 'link')} that only {{}} had{follows * bool(advised)}."
             if self._config.action == "flag":
                 yield logging.INFO, f"Would not be followed: {said.format('near-duplicates')}"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 from difflib import SequenceMatcher
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import structs
 
 from scrapy_simhash._printable import printable_text
+from scrapy_simhash.judging.documents import DEFAULT_DISTANCE_BITS, Rule
 from scrapy_simhash.judging.hosts import Hosts
 from scrapy_simhash.judging.matching import compare_by_words, compare_plainly
 from scrapy_simhash.judging.rule import UNKNOWN
@@ -30,14 +30,15 @@ def compare_pages(
     """Describe how two pages compare, and how the current settings would judge them.
 
     Args:
-        config: the settings.
+        config: the settings; its rule is that of the store, if there is one.
         store: with these pages, or that they are compared with; None for two files.
         first: a document of the store, or of a file, which has the number 0.
         second: another one.
     """
-    tables = 4 if config.tables == "auto" else config.tables
-    reach_bits = parse_design(store.design if store else tables).reach_bits
-    rule = replace(config.chosen_rule, distance=min(config.distance, reach_bits))
+    rule = config.chosen_rule
+    if store:
+        given = config.distance if store.rule == config.rule else DEFAULT_DISTANCE_BITS[store.rule]
+        rule = Rule(min(given, parse_design(store.design).reach_bits), store.rule)
     mine, theirs = first.facts, second.facts
     stored = first.document > 0 and second.document > 0
     if not stored:  # a file has no scope, and a store knows nothing of it

@@ -230,7 +230,7 @@ def _explain_duplicate(
         judged = None
     # What changes by itself, the crawl knew; the store does not.
     noise = any(CHANGES in test for test in document.record.tests)
-    if judged:
+    if judged and judged.similarity is not None:
         now |= {"site_known": judged.site_known}
         now |= {"own_words": judged.own_words, "match_own_words": judged.match_own_words}
     elif noise:

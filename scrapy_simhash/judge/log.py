@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import msgspec
 from msgspec import structs
 
-from scrapy_simhash._printable import mask_passwords, quote, show_share, show_words
+from scrapy_simhash._printable import mask_passwords, plural, quote, show_share, show_words
 from scrapy_simhash.errors import StoreUnusableError
 from scrapy_simhash.pages.addresses import bound_url
 
@@ -168,8 +168,10 @@ def describe_near_duplicate(decision: Decision) -> str:
     """Name a near-duplicate and its original, and say in some ten words why it is one."""
     words = show_words(decision.own_words)
     page, original, own = map(quote, (decision.url, decision.match_url, words))
-    why = f"only it says {own}" if words else "it says nothing else"
-    if decision.similarity is not None:
+    why = f"{own} is only here" if words else "it says nothing else"
+    if decision.similarity is None:  # no words were compared
+        why = f"{plural(decision.distance, 'bit')} apart"
+    else:
         why = f"{show_share(decision.similarity)} alike, {why}"
     return f"{page}, a near-duplicate of {original}: {why}"
 

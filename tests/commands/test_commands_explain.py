@@ -8,6 +8,7 @@ import pytest
 
 from scrapy_simhash._printable import plural
 from scrapy_simhash.inspection.explanation import add_suggestions
+from scrapy_simhash.judging.rule import RULES, Ruling
 from scrapy_simhash.stores.keyvalues import TEXTS, octets
 from scrapy_simhash.stores.opening import open_store
 from tests.helpers.commanding import (
@@ -67,6 +68,25 @@ def test_what_repeated_an_old_text_does_not_count(run: Run, tmp_path: Path) -> N
     assert run.answer("explain", ONE, "--store", tmp_path)["verdict"] == said
 
 
+def test_a_store_is_explained_by_its_own_rule(run: Run, tmp_path: Path) -> None:
+    """No words are compared in plain simhash."""
+    fill(tmp_path, [(ONE, page(1)), (AGAIN, page(1, menu="Other menu"))], rule="plain")
+    said = run("explain", AGAIN, "--store", tmp_path).out
+    assert "its fingerprint is 0 bits away" in said
+    assert re.search("only here|the site was|today", said) is None
+
+
+def test_what_was_judged_otherwise_is_named(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as then:
+        then.setitem(RULES, "words", lambda *_: Ruling(one=False, why="a rule of then"))
+        fill(tmp_path, [(ONE, page(1)), (AGAIN, page(1, menu="Other menu"))])
+    answer = run.answer("explain", AGAIN, "--store", tmp_path)
+    assert "most like it: a rule of then" in answer["verdict"]
+    assert answer["now"].startswith("today it would be dropped for it; since then pages came")
+
+
 def test_kept_page_names_the_nearest_one_and_what_parted_them(run: Run, tmp_path: Path) -> None:
     """Two pages differ in their names only, and the second one is fetched again."""
     pages = ((ONE, "Kiwi"), (TWO, "Apple"), (TWO, "Apple"))
@@ -77,9 +97,6 @@ def test_kept_page_names_the_nearest_one_and_what_parted_them(run: Run, tmp_path
     assert answer["verdict"] == f"Kept beside {ONE}, which is most like it: {why}"
     assert [page_["url"] for page_ in answer["pages"]] == [TWO, ONE]
     assert (answer["site_known"], answer["now"]) == (False, "")
-    plain = ("-s", "SIMHASH_RULE=plain", "-s", "SIMHASH_DISTANCE=7")
-    changed = run.answer("explain", TWO, "--store", tmp_path, *plain)
-    assert changed["now"].startswith("today it would be dropped for it; since then pages came")
     judgement, revisit = answer["decisions"]
     assert (judgement["status"], revisit["status"]) == ("new", "revisit")
     assert judgement["nearest_url"] == ONE
