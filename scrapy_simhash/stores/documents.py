@@ -12,9 +12,9 @@ Rows are packed so::
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property, partial
-from itertools import islice
+from itertools import chain, islice
 from struct import Struct
 from typing import TYPE_CHECKING, TypeVar
 
@@ -42,6 +42,7 @@ from scrapy_simhash.stores.keyvalues import (
     HEADER,
     HEADER_KEY,
     IDENTITIES,
+    KEYS,
     SITES,
     TABLES,
     TEXTS,
@@ -51,11 +52,11 @@ from scrapy_simhash.stores.keyvalues import (
 from scrapy_simhash.tables import MOST_IN_BUCKET, MOST_IN_PLAIN_BUCKET, Limits
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
     from scrapy_simhash.judging.documents import Document, Rule
     from scrapy_simhash.pages.facts import Facts, Share
-    from scrapy_simhash.stores.keyvalues import Header, KeyValues
+    from scrapy_simhash.stores.keyvalues import Header, KeyValues, Row
     from scrapy_simhash.tables import Probe, Prober
 
 
@@ -65,6 +66,7 @@ MOST_CANDIDATES = 512
 NOISE = b"noise"
 _LEADS, _MEMBERS = Struct(">Q8sQ"), Struct("8x24s")  # of FINGERPRINTS and SITES
 _CHECKSUM_BYTES = 8
+_HOSTS_REMEMBERED, _HOSTS_AHEAD = 10_000, 8
 
 
 def limit_probe(page: Facts, distance: int, by_words: bool) -> Limits:
@@ -100,6 +102,8 @@ class Documents:
     prober: Prober
     header: Header
     dissolved: set[int]  # see `KeyTable`
+    # Whether the sample of a host was full when it was read; the last one read comes last.
+    hosts: dict[str, bool]
     # By host, until this transaction changes one: all candidates of a page ask for them.
     _samples: dict[str, dict[int, bytes]] = field(init=False, default_factory=dict)
 
@@ -114,8 +118,9 @@ class Documents:
         rows = zip(keys, self.values.get(DOCUMENTS, *keys), strict=True)
         return {number_of(key): each for key, each in read_rows(Record, rows, strict=strict)}
 
-    def glance(self, numbers: Iterable[int]) -> dict[int, Record]:
-        """Get records in one round trip; leaves out missing and damaged ones."""
+    def glance(self, numbers: Collection[int]) -> dict[int, Record]:
+        """Get records, and read their texts, in one round trip; leaves out missing and damaged."""
+        self.values.fetch(_list_whole(numbers))
         return self.get_all(numbers, strict=False)
 
     def put(self, number: int, record: Record, wording: bytes | None = None) -> None:
@@ -233,7 +238,7 @@ class Documents:
             for row in self.prober.split(page.fingerprint):
                 values.add(TABLES, *row)
         values.add(FINGERPRINTS, key, member)
-        self.keys.enter(number, record, self.glance)
+        self.keys.enter(number, record, partial(self.get_all, strict=False))
         if member := make_member(number, record, self.header.seed):
             host = host_of(page.url)
             site, there = site_key(host, self.header.seed), self.list_members(host)
@@ -286,7 +291,12 @@ class Documents:
     def list_members(self, host: str) -> list[bytes]:
         """List the members of the sample of a host; on a server there may be too many."""
         rows, _ = self.values.read_sets(SITES, [site_key(host, self.header.seed)])
-        return [member for (member,) in _MEMBERS.iter_unpack(rows)]
+        members = [member for (member,) in _MEMBERS.iter_unpack(rows)]
+        self.hosts.pop(host, None)
+        self.hosts[host] = len(members) >= SAMPLE
+        if len(self.hosts) > _HOSTS_REMEMBERED:
+            self.hosts.clear()
+        return members
 
     def near(self, fingerprint: int, limits: Limits) -> Probe:
         """Find stored fingerprints near to one."""
@@ -311,19 +321,61 @@ class Documents:
         return found
 
     def read_ahead(self, page: Document, rule: Rule) -> None:
-        """Read what judging a page will need, in as few round trips as it can be known in."""
+        """Read what judging a page needs in two round trips: what it names, and what that names.
 
-        def look(stored: Documents) -> None:
-            stored.find_own(page)
-            found, _ = stored.gather(page, rule)
-            for host in {host_of(each.record.facts.url) for each in found if each.record} - {""}:
-                stored.sample(host)
+        Candidates that nothing but their distance proposes take one more, and so do hosts that
+        were not met lately.
+        """
+        facts, groups = page.facts, self._list_groups(page.facts)
+        limits = limit_probe(facts, rule.distance, rule.by_words)
+        identities = [each for each in (facts.identity, page.imported) if each]
+        is_known = self.hosts.get(host_of(facts.url))
+        most = KEYS_OF_A_PAGE if is_known else KEYS_OF_STRANGERS
+        keys = self.prober.list_keys(self.prober.design.rows(facts.fingerprint), limits.bits)
+        met = islice(reversed(self.hosts), _HOSTS_AHEAD)
+        self.values.fetch(
+            chain(
+                self._list_rows(facts, groups if rule.by_words else (), most),
+                ((IDENTITIES, each) for each in identities),
+                ((SITES, site_key(host, self.header.seed)) for host in met),
+                ((TABLES, key) for key in keys),
+            )
+        )
+        probe, found = self.near(facts.fingerprint, limits), dict[int, Candidate]()
+        if rule.by_words:
+            self._propose(found, facts, groups)
+        own = {*filter(None, map(self.find_number, identities))}
+        leads = ((FINGERPRINTS, octets(near)) for _, near in probe.near)
+        self.values.fetch(chain(leads, _list_whole(own.union(found))))
+        if not own:
+            self.values.fetch(_list_whole(self._list_led(probe, groups, limits)[0]))
 
-        self.look_ahead(look)
+    def read_ahead_of(self, entries: Collection[tuple[int, Record]]) -> None:
+        """Read what writing or removing documents needs in a round trip; one more for old ones."""
+        self.values.fetch(
+            row
+            for number, record in entries
+            for row in (
+                (DOCUMENTS, octets(number)),
+                *self._list_rows(record.facts, [record.facts.group], KEYS_OF_A_PAGE),
+            )
+        )
+        there = (self.find_number(record.facts.identity) for _, record in entries)
+        self.values.fetch((DOCUMENTS, octets(number)) for number in there if number)
 
-    def look_ahead(self, look: Callable[[Documents], object]) -> None:
-        """Read ahead what a function needs, see `KeyValues.look_ahead`."""
-        self.values.look_ahead(lambda values: look(replace(self, values=values)))
+    def _list_rows(self, page: Facts, groups: Collection[str], most: int) -> Iterator[Row]:
+        """List what leads to a page, or to those like it, but for the tables of fingerprints."""
+        yield IDENTITIES, page.identity
+        yield FINGERPRINTS, octets(page.fingerprint)
+        yield SITES, site_key(host_of(page.url), self.header.seed)
+        yield from ((KEYS, octets(key)) for key in self.keys.list_first(page, groups, most))
+
+    def _list_groups(self, page: Facts) -> list[str]:
+        """List the groups that a page is compared with: its own, and that of imports."""
+        groups = [page.group]
+        if EVERYONE in self.header.readers and page.reader != EVERYONE:
+            groups.append(structs.replace(page, reader=EVERYONE).group)
+        return groups
 
     def find_own(self, page: Document) -> list[tuple[int, Record]]:
         """Find a page's own record, and what an import has of it; its own one comes first."""
@@ -337,25 +389,29 @@ class Documents:
 
         They are of its group, or imported. The document of the number `own` is the page's own.
         """
-        facts, by_words, groups = page.facts, rule.by_words, [page.facts.group]
-        if EVERYONE in self.header.readers and facts.reader != EVERYONE:
-            groups.append(structs.replace(facts, reader=EVERYONE).group)
+        facts, by_words, groups = page.facts, rule.by_words, self._list_groups(page.facts)
         limits = limit_probe(facts, rule.distance, by_words)
-        found, complete = self._list_near(facts.fingerprint, groups, limits)
-        if by_words and facts.sketch:
-            is_full = len(self.sample(host_of(facts.url))) == SAMPLE
-            most = KEYS_OF_A_PAGE if is_full else KEYS_OF_STRANGERS
-            propose(found, *self.keys.propose(facts, groups, most, own))
+        probe = self.near(facts.fingerprint, limits)
+        found, complete = self._list_led(probe, groups, limits)
+        if by_words:
+            self._propose(found, facts, groups, own)
         candidates = sorted(found.values())[: None if by_words else MOST_CANDIDATES]
         records = self.get_all([each.number for each in candidates])
         candidates = [each._replace(record=records.get(each.number)) for each in candidates]
         return candidates, complete or by_words
 
-    def _list_near(
-        self, fingerprint: int, groups: Iterable[str], limits: Limits
+    def _propose(
+        self, found: dict[int, Candidate], page: Facts, groups: Collection[str], own: int = 0
+    ) -> None:
+        """Add to the candidates near a page those that rare triples or names propose."""
+        is_full = len(self.sample(host_of(page.url))) == SAMPLE
+        most = KEYS_OF_A_PAGE if is_full else KEYS_OF_STRANGERS
+        propose(found, *self.keys.propose(page, groups, most, own))
+
+    def _list_led(
+        self, probe: Probe, groups: Iterable[str], limits: Limits
     ) -> tuple[dict[int, Candidate], bool]:
-        """List the documents within the distance, and whether these are all."""
-        probe = self.near(fingerprint, limits)
+        """List the documents of near fingerprints, and whether these are all."""
         if not probe.near:
             return {}, probe.complete
         bits_of, hashes = {near: bits for bits, near in probe.near}, {*map(hash_group, groups)}
@@ -371,6 +427,11 @@ class Documents:
 def site_key(host: str, seed: int) -> bytes:
     """Make the key of the sample of a host; `seed` is the store's."""
     return xxhash.xxh3_64_digest(host.encode(errors="surrogatepass"), seed)
+
+
+def _list_whole(numbers: Iterable[int]) -> Iterator[Row]:
+    """List the rows of documents and their texts."""
+    return ((table, octets(number)) for number in numbers for table in (DOCUMENTS, TEXTS))
 
 
 def hash_group(group: str) -> bytes:

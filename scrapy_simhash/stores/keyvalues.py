@@ -29,7 +29,7 @@ from abc import ABC, abstractmethod
 from functools import partial
 from itertools import islice
 from struct import Struct
-from typing import TYPE_CHECKING, ClassVar, TypeVar
+from typing import TYPE_CHECKING, ClassVar, TypeAlias, TypeVar
 
 import msgspec
 
@@ -42,6 +42,8 @@ if TYPE_CHECKING:
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
+Row: TypeAlias = tuple[str, bytes]
+"""A table, and a key of it."""
 
 # Increased with each change of what is stored, or how.
 FORMAT = 27
@@ -154,13 +156,12 @@ class KeyValues(ABC):
 
     # What follows is right for every kind, and worth writing anew for some.
 
-    def look_ahead(self, look: Callable[[KeyValues], object]) -> None:
-        """Read ahead what a function reads; do nothing where reads need no round trip.
+    def fetch(self, rows: Iterable[Row]) -> None:
+        """Read rows and sets of any tables ahead, in one round trip; nothing where none needs one.
 
-        It is called twice; what it lacks looks as if it was not there, and is read after each time.
-        What it writes is forgotten.
+        They are as they were at one moment. Those that were read before are not read again.
         """
-        del look
+        del rows
 
     def clear(self, table: str) -> None:
         """Delete all keys of a table."""

@@ -95,6 +95,7 @@ class Store(AbstractContextManager["Store"]):
         self.url, self.readonly, self.engine = engine.url, engine.readonly, engine
         self._hosts = Hosts()
         self.dissolved: set[int] = set()
+        self._known_hosts: dict[str, bool] = {}
         self._recall_header = lru_cache(maxsize=1)(self._read_header)
         self.distance = 0  # until the design is known
 
@@ -128,21 +129,11 @@ class Store(AbstractContextManager["Store"]):
         """Run a function that reads the documents in one transaction; it may run several times."""
         return self.engine.run(lambda values: work(self._begin(values)), writing=False)
 
-    def write(self, work: Callable[[Documents], Result], *, ahead: bool = False) -> Result:
-        """Run a function in one durable transaction, see `Engine.run`.
-
-        With `ahead` it is run for nothing before, to read what it needs in few round trips.
-        """
+    def write(self, work: Callable[[Documents], Result]) -> Result:
+        """Run a function in one durable transaction, see `Engine.run`."""
         if self.readonly:
             raise ValueError(f"the store at {self.url} was opened read-only")
-
-        def run(values: KeyValues) -> Result:
-            stored = self._begin(values)
-            if ahead:
-                stored.look_ahead(work)
-            return work(stored)
-
-        return self.engine.run(run, writing=True)
+        return self.engine.run(lambda values: work(self._begin(values)), writing=True)
 
     def _begin(self, values: KeyValues) -> Documents:
         """Read the header first: another process may have changed the tables."""
@@ -153,7 +144,7 @@ class Store(AbstractContextManager["Store"]):
                 what = "has no header; restore it from a backup"
             raise StoreUnusableError(f"the store at {self.url} {what}")
         header, prober = self._recall_header(packed)
-        return Documents(values, prober, header, self.dissolved)
+        return Documents(values, prober, header, self.dissolved, self._known_hosts)
 
     def _read_header(self, packed: bytes) -> tuple[Header, Prober]:
         """Read a header, and refuse that of another store."""
@@ -209,7 +200,8 @@ class Store(AbstractContextManager["Store"]):
             judge = Judge(stored, rule, crawl, incremental, self._hosts)
             verdicts, taken = [], count(first)
             for document in documents:
-                stored.read_ahead(document, rule)
+                if self.engine.shared:
+                    stored.read_ahead(document, rule)
                 verdict, (number, record, wording) = judge.judge(document)
                 if not self.readonly:
                     number = stored.save(number or next(taken), record, wording)
@@ -374,13 +366,14 @@ class Store(AbstractContextManager["Store"]):
 
         def work(stored: Documents, numbers: Collection[int]) -> int:
             found = stored.get_all(numbers)
+            stored.read_ahead_of(found.items())
             for each in found.items():
                 stored.remove(*each)
             return len(found)
 
         chosen = self.read(lambda stored: add_duplicates(stored, documents))
         parts = cut(chosen, _DOCUMENTS_PER_DELETION)
-        return sum(self.write(partial(work, numbers=part), ahead=True) for part in parts)
+        return sum(self.write(partial(work, numbers=part)) for part in parts)
 
 
 def _add_texts(stored: Documents, records: Mapping[int, Record]) -> list[StoredDocument]:

@@ -41,7 +41,7 @@ from scrapy_simhash.stores.keyvalues import (
 from scrapy_simhash.tables import ROW, ROW_BYTES, Prober
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator
 
     from numpy.typing import NDArray
 
@@ -179,16 +179,12 @@ def rebuild(stored: Documents, design: Design) -> dict[str, int]:
     for some in cut(stored.scan(), _RECORDS_PER_READ):
         sound = [(number, each) for number, each in some if isinstance(each, Record)]
         damaged += len(some) - len(sound)
-
-        def index(anew: Documents, sound: Sequence[tuple[int, Record]] = sound) -> None:
-            for each in sound:
-                anew.index(*each)
-
         # A new one each time, or it would remember all keys.
         anew = replace(stored, prober=Prober(design), dissolved=remembered)
-        anew.look_ahead(index)
-        index(anew)
-        readers |= {record.facts.reader for _, record in sound}
+        anew.read_ahead_of(sound)
+        for number, record in sound:
+            anew.index(number, record)
+            readers.add(record.facts.reader)
     stored.put_header(design=design.name, readers=tuple(sorted(readers)))
     return {"tables": len(design.tables)} | ({"damaged": damaged} if damaged else {})
 

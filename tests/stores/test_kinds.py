@@ -172,7 +172,7 @@ def test_probe_is_complete_and_exact(engine: Engine, name: str, data: st.DataObj
 
     def work(values: KeyValues) -> None:
         header = Header(FORMAT, "", Recipe(), name, 0, "words")
-        tables = Documents(values, prober, header, set())
+        tables = Documents(values, prober, header, set(), {})
         for row in chain.from_iterable(map(prober.split, stored)):
             values.add(TABLES, *row)
         for distance in range(design.reach_bits + 1):
