@@ -193,7 +193,6 @@ QUICK, STATES = 30, int(os.environ.get("SIMHASH_TEST_POWER_CUTS", "100"))
 WRITER = """
 import os, random, sys
 from pathlib import Path
-from scrapy_simhash.stores.copying import compact
 from tests.helpers.documents import document, open_lmdb
 from tests.helpers.powercut import fingerprint_of
 
@@ -232,7 +231,6 @@ with open_lmdb(folder) as store:
         step(store)
         acknowledge(store)
     acknowledge(store)
-compact(folder)
 with open_lmdb(folder) as store:
     store.find_and_add([document("after", 5)])
     acknowledge(store)
