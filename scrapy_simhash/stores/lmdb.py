@@ -98,7 +98,6 @@ _CURES = {
     "move it away, or name another folder",
     "VersionMismatchError": "was written by another LMDB engine; name another folder",
     "CorruptedError": "is damaged; restore it from a backup",
-    "ReadersFullError": "has too many readers; end some of the processes that use it",
     "MapFullError": f"has reached its largest size, {_MAP_BYTES >> 30} GiB; prune it",
     # Without a limit, it is the number of the last page that cannot be, in the first ones.
     "MemoryError": f"needs {_MAP_BYTES >> 30} GiB of address space (not of memory): lift the limit "
@@ -156,7 +155,9 @@ class LmdbEngine(Engine):
                 turns = folder / "writer.lock"
                 self._turns = os.open(turns, os.O_RDWR | os.O_CREAT, OPTIONS["mode"])
                 stack.callback(os.close, self._turns)
-                self.run(self._make_databases, writing=True)
+                with self._turn(), self._env.begin(write=True) as transaction:
+                    for name, flags in DATABASES.items():
+                        self._env.open_db(name.encode(), transaction, **flags)
                 # LMDB only syncs the file. Its maker may have been killed before this line.
                 sync_folder(folder)
                 self._env.reader_check()
@@ -182,9 +183,8 @@ class LmdbEngine(Engine):
             _wait_for(lock, time.monotonic() + _OPENING_SECONDS)
         except BlockingIOError:
             raise StoreUnusableError(
-                f"the store at {self._folder} is open, or being made, in process "
-                f"{_list_users(self._folder)}: wait until that has ended, or end it, and run this "
-                "again"
+                f"the store at {self._folder} is being made by another process, or is open there "
+                "though its file was removed: wait until that has ended, and run this again"
             ) from None
         except OSError as error:  # NFS does not lock folders
             if os.environ.get(ALLOW_NETWORK) != "1":
@@ -211,11 +211,6 @@ class LmdbEngine(Engine):
                 self._data.unlink(missing_ok=True)
             raise
 
-    def _make_databases(self, values: LmdbValues) -> None:
-        """Make the databases that are not there."""
-        for name, flags in DATABASES.items():
-            self._env.open_db(name.encode(), values.transaction, **flags)
-
     def run(self, work: Callable[[LmdbValues], Result], *, writing: bool) -> Result:
         if os.getpid() != self._pid:
             raise StoreUnavailableError(
@@ -240,19 +235,16 @@ class LmdbEngine(Engine):
         """Take the turn to write: LMDB's own lock has no time-out."""
         deadline = time.monotonic() + self._wait_seconds
         try:
-            # Whoever has octet 1 is next, so that nobody who has just written overtakes the others.
-            # A forked child does not inherit these locks.
+            # A forked child does not inherit this lock.
             try:
-                for octet in (1, 0):
-                    _wait_for(partial(fcntl.lockf, self._turns, _NOW, 1, octet), deadline)
+                _wait_for(partial(fcntl.lockf, self._turns, _NOW), deadline)
             except BlockingIOError:
                 self._wait_seconds = _WAIT_AGAIN_SECONDS
                 raise StoreUnavailableError(
-                    f"process {_list_users(self._folder)} has been writing to the store at "
-                    f"{self._folder} for more than {WAIT_SECONDS:g} seconds; if it is stopped "
-                    "(Ctrl-Z, a debugger), let it go on (`kill -CONT`) or end it"
+                    f"another process has been writing to the store at {self._folder} for more "
+                    f"than {WAIT_SECONDS:g} seconds (`fuser {self._data}` names all that may); if "
+                    "it is stopped (Ctrl-Z, a debugger), let it go on (`kill -CONT`) or end it"
                 ) from None
-            fcntl.lockf(self._turns, fcntl.LOCK_UN, 1, 1)
             self._wait_seconds = WAIT_SECONDS
             if self._find_file() != self._file_number:
                 raise StoreUnavailableError(
@@ -261,7 +253,7 @@ class LmdbEngine(Engine):
                 )
             yield
         finally:
-            fcntl.lockf(self._turns, fcntl.LOCK_UN, 2, 0)
+            fcntl.lockf(self._turns, fcntl.LOCK_UN)
 
     def _find_file(self) -> int:
         """Find the number of the data file in its file system; 0 if it is gone."""
@@ -344,16 +336,6 @@ def _wait_for(lock: Callable[[], object], deadline: float) -> None:
             return
         time.sleep(_PAUSE_SECONDS)
     lock()
-
-
-def _list_users(folder: Path) -> str:
-    """Return the numbers of the other processes that have a store open, as far as this may know."""
-    found, data = [], str(folder.resolve() / DATA_FILE)
-    for process in psutil.process_iter():
-        with suppress(psutil.Error):
-            if process.pid != os.getpid() and data in {each.path for each in process.open_files()}:
-                found.append(str(process.pid))
-    return " or ".join(found) or "of unknown number (another user's, or this one)"
 
 
 @dataclass(eq=False)
