@@ -89,28 +89,21 @@ class Header(msgspec.Struct, array_like=True):
         design: str | None = None,
     ) -> None:
         """Raise a StoreMismatchError unless the store was made with these; None stands for any."""
-        if seed not in {None, self.seed}:
-            raise StoreMismatchError(
-                "the store was made with another seed, and fingerprints of different seeds cannot "
-                "be compared. Name another store, such as a new one (--store, SIMHASH_STORE)"
-            )
-        if recipe not in {None, self.recipe}:
-            raise StoreMismatchError(
-                f"the store was made with another recipe: {self.recipe}, and {recipe} is wanted. "
-                "Name another SIMHASH_STORE and crawl again"
-            )
-        if design not in {None, self.design}:
-            raise StoreMismatchError(
-                f"the store has table design {self.design}, not {design}. Set SIMHASH_TABLES to "
-                f"'auto' or {self.design!r}, or change the store with `scrapy simhash check "
-                f"--rebuild --tables {design}`, with a SIMHASH_DISTANCE within its reach"
-            )
-        if rule not in {None, self.rule}:
-            raise StoreMismatchError(
-                f"SIMHASH_RULE is {rule!r}, but the store was made with {self.rule!r}, whose "
-                "fingerprints are those of other texts. Set SIMHASH_RULE back, or name another "
-                "SIMHASH_STORE"
-            )
+        other = "name another SIMHASH_STORE (--store) and crawl again"
+        for name, given, own, cure in (
+            ("seed", seed, self.seed, other),
+            ("recipe", recipe, self.recipe, other),
+            ("SIMHASH_RULE", rule, self.rule, f"set it back, or {other}"),
+            (
+                "SIMHASH_TABLES",
+                design,
+                self.design,
+                f"set 'auto', or `scrapy simhash check --rebuild --tables {design}` the store",
+            ),
+        ):
+            if given not in {None, own}:
+                shown = "" if name == "seed" else f": {own}, and {given} is wanted"
+                raise StoreMismatchError(f"the store was made with another {name}{shown}; {cure}")
 
 
 class KeyValues(ABC):

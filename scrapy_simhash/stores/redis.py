@@ -324,7 +324,7 @@ class RedisEngine(Engine):
         """Turn errors of redis-py into one that names the cure."""
         try:
             yield
-        except (exceptions.RedisError, OSError, ValueError, TypeError) as error:
+        except (exceptions.RedisError, OSError, ValueError, TypeError, OverflowError) as error:
             # The error message may contain the URL.
             said = str(error).replace(self._address, self.url)
             found = f"{type(error).__name__} {said}"
