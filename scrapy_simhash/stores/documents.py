@@ -12,7 +12,7 @@ Rows are packed so::
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property, partial
 from itertools import chain, islice
 from struct import Struct
@@ -33,8 +33,11 @@ from scrapy_simhash.stores.keys import (
     KEYS_OF_A_PAGE,
     KEYS_OF_STRANGERS,
     KeyTable,
+    choose_keys,
     describe_member,
+    keys_of,
     make_member,
+    name_keys,
 )
 from scrapy_simhash.stores.keyvalues import (
     DOCUMENTS,
@@ -52,7 +55,7 @@ from scrapy_simhash.stores.keyvalues import (
 from scrapy_simhash.tables import MOST_IN_BUCKET, MOST_IN_PLAIN_BUCKET, Limits
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence
 
     from scrapy_simhash.judging.documents import Document, Rule
     from scrapy_simhash.pages.facts import Facts, Share
@@ -69,13 +72,13 @@ _CHECKSUM_BYTES = 8
 _HOSTS_REMEMBERED, _HOSTS_AHEAD = 10_000, 8
 
 
-def limit_probe(page: Facts, distance: int, by_words: bool) -> Limits:
+def limit_probe(page: Facts, rule: Rule) -> Limits:
     """Choose the limits of a page's probe; where rare triples propose, too, it may give up.
 
     `most` is one more than are used, to know that there are more.
     """
-    bits = 0 if page.stub else distance
-    if not (by_words and page.sketch):
+    bits = 0 if page.stub else rule.distance
+    if not (rule.by_words and page.sketch):
         return Limits(bits, MOST_CANDIDATES + 1, MOST_IN_PLAIN_BUCKET)
     return Limits(bits, MOST_CALLED + 1, MOST_IN_BUCKET, or_nothing=not page.stub)
 
@@ -104,24 +107,22 @@ class Documents:
     dissolved: set[int]  # see `KeyTable`
     # Whether the sample of a host was full when it was read; the last one read comes last.
     hosts: dict[str, bool]
-    # By host, until this transaction changes one: all candidates of a page ask for them.
-    _samples: dict[str, dict[int, bytes]] = field(init=False, default_factory=dict)
 
     @cached_property
     def keys(self) -> KeyTable:
         """The table of keys."""
         return KeyTable(self.values, self.header.seed, self.dissolved)
 
-    def get_all(self, numbers: Iterable[int], *, strict: bool = True) -> dict[int, Record]:
-        """Get records in one round trip; leaves out missing and, unless strict, damaged ones."""
+    def get_all(self, numbers: Iterable[int]) -> dict[int, Record]:
+        """Get records in one round trip; leaves out missing and damaged ones."""
         keys = list(map(octets, numbers))
         rows = zip(keys, self.values.get(DOCUMENTS, *keys), strict=True)
-        return {number_of(key): each for key, each in read_rows(Record, rows, strict=strict)}
+        return {number_of(key): each for key, each in read_rows(Record, rows)}
 
     def glance(self, numbers: Collection[int]) -> dict[int, Record]:
-        """Get records, and read their texts, in one round trip; leaves out missing and damaged."""
+        """Get records as `get_all` does, and read their texts ahead."""
         self.values.fetch(_list_whole(numbers))
-        return self.get_all(numbers, strict=False)
+        return self.get_all(numbers)
 
     def put(self, number: int, record: Record, wording: bytes | None = None) -> None:
         """Write a record and its packed wording in place of those that are there.
@@ -238,14 +239,13 @@ class Documents:
             for row in self.prober.split(page.fingerprint):
                 values.add(TABLES, *row)
         values.add(FINGERPRINTS, key, member)
-        self.keys.enter(number, record, partial(self.get_all, strict=False))
+        self.keys.enter(number, record, self.get_all)
         if member := make_member(number, record, self.header.seed):
             host = host_of(page.url)
             site, there = site_key(host, self.header.seed), self.list_members(host)
             kept = draw_sample(sorted({*there, member}), describe_member, SAMPLE)
             if member in kept and member not in there:
                 values.add(SITES, site, member)
-                self._samples.clear()
             for beyond in set(there).difference(kept):
                 values.discard(SITES, site, beyond)
 
@@ -256,7 +256,6 @@ class Documents:
         values, page = self.values, record.facts
         self.keys.remove(number, record)
         if member := make_member(number, record, self.header.seed):
-            self._samples.clear()
             values.discard(SITES, site_key(host_of(page.url), self.header.seed), member)
         key, member = fingerprint_row(number, record)
         values.discard(FINGERPRINTS, key, member)
@@ -281,12 +280,8 @@ class Documents:
         Each has a digest of what it tells of its site, which changes with that. Their order depends
         on nothing that a site can choose. A gap that a deletion left is filled by later documents.
         """
-        sample = self._samples.get(host)
-        if sample is None:
-            found = self.list_members(host)[:SAMPLE]
-            sample = {number_of(member[8:16]): member[16:] for member in found}
-            self._samples[host] = sample
-        return sample
+        found = self.list_members(host)[:SAMPLE]
+        return {number_of(member[8:16]): member[16:] for member in found}
 
     def list_members(self, host: str) -> list[bytes]:
         """List the members of the sample of a host; on a server there may be too many."""
@@ -326,19 +321,19 @@ class Documents:
         Candidates that nothing but their distance proposes take one more, and so do hosts that
         were not met lately.
         """
-        facts, groups = page.facts, self._list_groups(page.facts)
-        limits = limit_probe(facts, rule.distance, rule.by_words)
+        facts, groups, seed = page.facts, self._list_groups(page.facts), self.header.seed
+        limits, own_host = limit_probe(facts, rule), host_of(facts.url)
         identities = [each for each in (facts.identity, page.imported) if each]
-        is_known = self.hosts.get(host_of(facts.url))
-        most = KEYS_OF_A_PAGE if is_known else KEYS_OF_STRANGERS
-        keys = self.prober.list_keys(self.prober.design.rows(facts.fingerprint), limits.bits)
-        met = islice(reversed(self.hosts), _HOSTS_AHEAD)
+        hosts = {own_host, *islice(reversed(self.hosts), _HOSTS_AHEAD)}
+        most = KEYS_OF_A_PAGE if self.hosts.get(own_host) else KEYS_OF_STRANGERS
+        keys = self.keys.list_first(facts, groups, most) if rule.by_words else ()
+        buckets = self.prober.list_keys(self.prober.design.rows(facts.fingerprint), limits.bits)
         self.values.fetch(
             chain(
-                self._list_rows(facts, groups if rule.by_words else (), most),
                 ((IDENTITIES, each) for each in identities),
-                ((SITES, site_key(host, self.header.seed)) for host in met),
-                ((TABLES, key) for key in keys),
+                ((SITES, site_key(host, seed)) for host in hosts),
+                ((KEYS, octets(key)) for key in keys),
+                ((TABLES, bucket) for bucket in buckets),
             )
         )
         probe, found = self.near(facts.fingerprint, limits), dict[int, Candidate]()
@@ -352,23 +347,14 @@ class Documents:
 
     def read_ahead_of(self, entries: Collection[tuple[int, Record]]) -> None:
         """Read what writing or removing documents needs in a round trip; one more for old ones."""
-        self.values.fetch(
-            row
+        leads = (
+            (table, key)
             for number, record in entries
-            for row in (
-                (DOCUMENTS, octets(number)),
-                *self._list_rows(record.facts, [record.facts.group], KEYS_OF_A_PAGE),
-            )
+            for table, (key, _), _ in list_leads(number, record, self.header.seed, self.dissolved)
         )
+        self.values.fetch(chain(leads, ((DOCUMENTS, octets(number)) for number, _ in entries)))
         there = (self.find_number(record.facts.identity) for _, record in entries)
         self.values.fetch((DOCUMENTS, octets(number)) for number in there if number)
-
-    def _list_rows(self, page: Facts, groups: Collection[str], most: int) -> Iterator[Row]:
-        """List what leads to a page, or to those like it, but for the tables of fingerprints."""
-        yield IDENTITIES, page.identity
-        yield FINGERPRINTS, octets(page.fingerprint)
-        yield SITES, site_key(host_of(page.url), self.header.seed)
-        yield from ((KEYS, octets(key)) for key in self.keys.list_first(page, groups, most))
 
     def _list_groups(self, page: Facts) -> list[str]:
         """List the groups that a page is compared with: its own, and that of imports."""
@@ -390,7 +376,7 @@ class Documents:
         They are of its group, or imported. The document of the number `own` is the page's own.
         """
         facts, by_words, groups = page.facts, rule.by_words, self._list_groups(page.facts)
-        limits = limit_probe(facts, rule.distance, by_words)
+        limits = limit_probe(facts, rule)
         probe = self.near(facts.fingerprint, limits)
         found, complete = self._list_led(probe, groups, limits)
         if by_words:
@@ -444,6 +430,24 @@ def fingerprint_row(number: int, record: Record) -> tuple[bytes, bytes]:
     return octets(record.facts.fingerprint), hash_group(record.facts.group) + octets(number)
 
 
+def list_leads(
+    number: int, record: Record, seed: int, dissolved: Container[int]
+) -> Iterator[tuple[str, tuple[bytes, bytes], bool]]:
+    """List what leads to a document: table; key and member, or value; and whether it must."""
+    page = record.facts
+    yield IDENTITIES, (page.identity, octets(number)), True
+    if record.state == State.DUPLICATE:
+        return
+    yield FINGERPRINTS, fingerprint_row(number, record), True
+    # A sample or a name has some of them only.
+    if member := make_member(number, record, seed):
+        yield SITES, (site_key(host_of(page.url), seed), member), False
+    for name in name_keys(page, page.group, seed):
+        yield KEYS, (octets(name), octets(number)), False
+    for key in choose_keys(keys_of(record), dissolved, KEYS_OF_A_PAGE):
+        yield KEYS, (octets(key), octets(number)), True
+
+
 def unpack_wording(key: bytes, packed: bytes) -> Wording:
     """Read the wording of the document of a key, or raise a DamagedError."""
     return unpack(unseal(f"text of document {number_of(key)}", key, packed))
@@ -490,11 +494,10 @@ def unpack_row(kind: type[AnyRow], key: bytes, packed: bytes) -> AnyRow:
 
 
 def read_rows(
-    kind: type[AnyRow], rows: Iterable[tuple[bytes, bytes | None]], *, strict: bool = False
+    kind: type[AnyRow], rows: Iterable[tuple[bytes, bytes | None]]
 ) -> Iterator[tuple[bytes, AnyRow]]:
-    """Read rows, with their keys; leaves out those that are missing or, unless strict, damaged."""
-    skipped = () if strict else (DamagedError,)  # `check` lists it
+    """Read rows, with their keys; leaves out those that are missing or damaged."""
     for key, packed in rows:
         if packed is not None:
-            with suppress(*skipped):
+            with suppress(DamagedError):  # `check` lists it
                 yield key, unpack_row(kind, key, packed)

@@ -16,17 +16,9 @@ from msgspec import structs
 from scrapy_simhash.errors import DamagedError
 from scrapy_simhash.judging.documents import Record, State
 from scrapy_simhash.judging.words import Counts, sort_distinct
-from scrapy_simhash.pages.addresses import host_of
 from scrapy_simhash.pages.facts import Reader
-from scrapy_simhash.stores.documents import Documents, fingerprint_row, site_key, unpack_wording
-from scrapy_simhash.stores.keys import (
-    DISSOLVED,
-    KEYS_OF_A_PAGE,
-    choose_keys,
-    keys_of,
-    make_member,
-    name_keys,
-)
+from scrapy_simhash.stores.documents import Documents, list_leads, unpack_wording
+from scrapy_simhash.stores.keys import DISSOLVED
 from scrapy_simhash.stores.keyvalues import (
     FINGERPRINTS,
     IDENTITIES,
@@ -36,7 +28,6 @@ from scrapy_simhash.stores.keyvalues import (
     TEXTS,
     cut,
     number_of,
-    octets,
 )
 from scrapy_simhash.tables import ROW, ROW_BYTES, Prober
 
@@ -67,7 +58,7 @@ class Check:
             if isinstance(record, DamagedError):
                 self._damaged[number] = record
                 continue
-            for table, row, must in _list_rows(number, record, seed, dissolved):
+            for table, row, must in list_leads(number, record, seed, dissolved):
                 self._rows[table][row] = must
             record.facts = structs.replace(record.facts, sketch=b"")
             self._records[number] = record
@@ -137,24 +128,6 @@ class Check:
                 yield f"{error.what}; {_NO_WORDING}"
         for number in sorted(without):
             yield f"{self._name(number)} lacks its text; {_NO_WORDING}"
-
-
-def _list_rows(
-    number: int, record: Record, seed: int, dissolved: set[int]
-) -> Iterator[tuple[str, tuple[bytes, bytes], bool]]:
-    """List what leads to a document: table; key and member, or value; and whether it must."""
-    page = record.facts
-    yield IDENTITIES, (page.identity, octets(number)), True
-    if record.state == State.DUPLICATE:
-        return
-    yield FINGERPRINTS, fingerprint_row(number, record), True
-    # A sample or a name has some of them only.
-    if member := make_member(number, record, seed):
-        yield SITES, (site_key(host_of(page.url), seed), member), False
-    for name in name_keys(page, page.group, seed):
-        yield KEYS, (octets(name), octets(number)), False
-    for key in choose_keys(keys_of(record), dissolved, KEYS_OF_A_PAGE):
-        yield KEYS, (octets(key), octets(number)), True
 
 
 def _lead(table: str, member: bytes) -> int:
