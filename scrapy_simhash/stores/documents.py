@@ -365,10 +365,8 @@ class Documents:
 
     def find_own(self, page: Document) -> list[tuple[int, Record]]:
         """Find a page's own record, and what an import has of it; its own one comes first."""
-        identities = [page.facts.identity]
-        if page.imported and EVERYONE in self.header.readers:
-            identities.append(page.imported)
-        return [found for each in identities if (found := self.find(each))]
+        identities = page.facts.identity, page.imported
+        return [found for each in identities if each and (found := self.find(each))]
 
     def gather(self, page: Document, rule: Rule, own: int = 0) -> tuple[list[Candidate], bool]:
         """Find the documents that may be like a page: near, with rare triples of it, or a name.
@@ -487,10 +485,7 @@ def pack_row(key: bytes, row: msgspec.Struct) -> bytes:
 def unpack_row(kind: type[AnyRow], key: bytes, packed: bytes) -> AnyRow:
     """Read the row of a key, or raise a DamagedError."""
     what = f"{kind.__name__.lower()} at key {key.hex()}"
-    try:
-        return msgspec.msgpack.decode(unseal(what, key, packed), type=kind)
-    except msgspec.MsgspecError as error:
-        raise DamagedError(f"damaged {what}: {error}") from error
+    return msgspec.msgpack.decode(unseal(what, key, packed), type=kind)
 
 
 def read_rows(

@@ -33,7 +33,6 @@ from typing import TYPE_CHECKING, ClassVar, TypeAlias, TypeVar
 
 import msgspec
 
-from scrapy_simhash.errors import StoreMismatchError
 from scrapy_simhash.pages.facts import Reader, Recipe, Share  # noqa: TC001 - msgspec reads them
 from scrapy_simhash.tables import ROW_BYTES
 
@@ -80,30 +79,6 @@ class Header(msgspec.Struct, array_like=True):
     rule: str
     readers: tuple[Reader, ...] = ()
     shares: tuple[Share, ...] = ()
-
-    def require(
-        self,
-        recipe: Recipe | None,
-        seed: int | None,
-        rule: str | None = None,
-        design: str | None = None,
-    ) -> None:
-        """Raise a StoreMismatchError unless the store was made with these; None stands for any."""
-        other = "name another SIMHASH_STORE (--store) and crawl again"
-        for name, given, own, cure in (
-            ("seed", seed, self.seed, other),
-            ("recipe", recipe, self.recipe, other),
-            ("SIMHASH_RULE", rule, self.rule, f"set it back, or {other}"),
-            (
-                "SIMHASH_TABLES",
-                design,
-                self.design,
-                f"set 'auto', or `scrapy simhash check --rebuild --tables {design}` the store",
-            ),
-        ):
-            if given not in {None, own}:
-                shown = "" if name == "seed" else f": {own}, and {given} is wanted"
-                raise StoreMismatchError(f"the store was made with another {name}{shown}; {cure}")
 
 
 class KeyValues(ABC):

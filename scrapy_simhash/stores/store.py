@@ -115,11 +115,12 @@ class Store(AbstractContextManager["Store"]):
             engine.open()
             if not self.readonly:
                 engine.run(make, writing=True)
-            self._wanted = recipe, seed, rule, None if automatic else design.name
+            self._wanted: dict[str, Any] = {"recipe": recipe, "seed": seed, "rule": rule}
+            self._wanted["design"] = None if automatic else design.name
             header = self.read(lambda stored: stored.header)
             self.recipe, self.rule, self.seed = header.recipe, header.rule, header.seed
             # The store may be deleted, and another one made in its place.
-            self._wanted = self.recipe, self.seed, None, None
+            self._wanted = {"recipe": self.recipe, "seed": self.seed}
             self.distance = choose_distance(distance, parse_design(header.design), self.rule)
         except BaseException:
             engine.close()
@@ -149,7 +150,14 @@ class Store(AbstractContextManager["Store"]):
     def _read_header(self, packed: bytes) -> tuple[Header, Prober]:
         """Read a header, and refuse that of another store."""
         header = unpack_header(packed)
-        header.require(*self._wanted)
+        for name, given in self._wanted.items():
+            if given not in {None, own := getattr(header, name)}:
+                shown = "" if name == "seed" else f": {own}, and {given} is wanted"
+                raise StoreMismatchError(
+                    f"the store was made with another {name}{shown}. Set it back (SIMHASH_RULE, or "
+                    "SIMHASH_TABLES = 'auto'), or name another SIMHASH_STORE (--store) and crawl "
+                    "again; `scrapy simhash check --rebuild --tables` changes the design"
+                )
         design = parse_design(header.design)
         if self.distance > design.reach_bits:
             raise StoreUnavailableError(

@@ -41,7 +41,6 @@ if TYPE_CHECKING:
 _NO_WORDING = "no page is dropped for it until it was fetched again, which mends it"
 _DERIVED = (IDENTITIES, FINGERPRINTS, SITES, KEYS)
 _RECORDS_PER_READ = 1_000
-_ROWS_PER_SLICE = 65_536
 
 
 class Check:
@@ -181,8 +180,9 @@ def read_table(stored: Documents, number: int) -> NDArray[np.uint64]:
     """Read the distinct fingerprints of a table, sorted; leaves out damaged keys, see `Check`."""
     lead, key_bytes = bytes((number,)), 1 + stored.prober.design.key_bytes
     widths = key_bytes, ROW_BYTES - key_bytes
-    parts = [np.empty(0, np.uint64)]
-    for some in cut(stored.values.scan(TABLES, lead), _ROWS_PER_SLICE):
-        rows = b"".join(key + rest for key, rest in some if (len(key), len(rest)) == widths)
-        parts.append(np.frombuffer(rows, ROW)["permuted"])
-    return sort_distinct(stored.prober.design.tables[number].restore(np.concatenate(parts)))
+    rows = bytearray()
+    for key, rest in stored.values.scan(TABLES, lead):
+        if (len(key), len(rest)) == widths:
+            rows += key + rest
+    permuted = np.frombuffer(rows, ROW)["permuted"].astype(np.uint64)
+    return sort_distinct(stored.prober.design.tables[number].restore(permuted))
