@@ -50,10 +50,11 @@ Result = TypeVar("Result")
 
 DATA_FILE, LOCK_FILE = "data.mdb", "lock.mdb"
 ALLOW_NETWORK = "SIMHASH_ALLOW_NETWORK_STORE"
-_LOCAL = (
-    f"Set SIMHASH_STORE to a folder on a local disk, or {ALLOW_NETWORK}=1 in the environment if "
+_NETWORK = (
+    "store {} is on a network file system ({}), where LMDB's locks do not work between machines "
+    "and the store would be damaged. Set SIMHASH_STORE to a folder on a local disk, or "
+    f"{ALLOW_NETWORK}=1 in the environment if only one machine ever uses it"
 )
-_LOCAL += "only one machine ever uses it"
 # The largest store. It takes address space, not memory or disk; some ARM kernels have 2**39.
 _MAP_BYTES = 2**38
 OPTIONS: dict[str, Any] = {
@@ -148,22 +149,22 @@ class LmdbEngine(Engine):
                 )
             make_folder(folder)
             user = self._lock_folder(stack)
-            self._env = self._open_file()
-            stack.callback(self._env.close)
+            self.env = self._open_file()
+            stack.callback(self.env.close)
             self._file_number = self._find_file()
             if not self.readonly:
                 turns = folder / "writer.lock"
                 self._turns = os.open(turns, os.O_RDWR | os.O_CREAT, OPTIONS["mode"])
                 stack.callback(os.close, self._turns)
-                with self._turn(), self._env.begin(write=True) as transaction:
+                with self._turn(), self.env.begin(write=True) as transaction:
                     for name, flags in DATABASES.items():
-                        self._env.open_db(name.encode(), transaction, **flags)
+                        self.env.open_db(name.encode(), transaction, **flags)
                 # LMDB only syncs the file. Its maker may have been killed before this line.
                 sync_folder(folder)
-                self._env.reader_check()
+                self.env.reader_check()
                 (folder / _SUSPECT_FILE).unlink(missing_ok=True)  # it was verified
             for name, flags in DATABASES.items():
-                database = self._env.open_db(name.encode(), create=False, **flags)
+                database = self.env.open_db(name.encode(), create=False, **flags)
                 self._databases[name] = database
             with suppress(OSError):  # see `_lock_folder`
                 fcntl.flock(user, fcntl.LOCK_SH)  # who made the store is a user from now on
@@ -188,8 +189,7 @@ class LmdbEngine(Engine):
             ) from None
         except OSError as error:  # NFS does not lock folders
             if os.environ.get(ALLOW_NETWORK) != "1":
-                told = f"the folder {self._folder} cannot be locked ({error}). {_LOCAL}"
-                raise StoreUnusableError(told) from error
+                raise StoreUnusableError(_NETWORK.format(self._folder, error)) from error
         return file
 
     def _open_file(self) -> lmdb.Environment:
@@ -223,7 +223,7 @@ class LmdbEngine(Engine):
             try:
                 with (
                     self._turn() if writing else nullcontext(),
-                    self._env.begin(write=writing) as transaction,
+                    self.env.begin(write=writing) as transaction,
                     closing(LmdbValues(transaction, self._databases)) as values,
                 ):
                     return work(values)
@@ -233,18 +233,18 @@ class LmdbEngine(Engine):
     @contextmanager
     def _turn(self) -> Iterator[None]:
         """Take the turn to write: LMDB's own lock has no time-out."""
-        deadline = time.monotonic() + self._wait_seconds
+        # A forked child does not inherit this lock.
+        lock = partial(fcntl.lockf, self._turns, _NOW)
         try:
-            # A forked child does not inherit this lock.
-            try:
-                _wait_for(partial(fcntl.lockf, self._turns, _NOW), deadline)
-            except BlockingIOError:
-                self._wait_seconds = _WAIT_AGAIN_SECONDS
-                raise StoreUnavailableError(
-                    f"another process has been writing to the store at {self._folder} for more "
-                    f"than {WAIT_SECONDS:g} seconds (`fuser {self._data}` names all that may); if "
-                    "it is stopped (Ctrl-Z, a debugger), let it go on (`kill -CONT`) or end it"
-                ) from None
+            _wait_for(lock, time.monotonic() + self._wait_seconds)
+        except BlockingIOError:
+            self._wait_seconds = _WAIT_AGAIN_SECONDS
+            raise StoreUnavailableError(
+                f"another process has been writing to the store at {self._folder} for more than "
+                f"{WAIT_SECONDS:g} seconds (`fuser {self._data}` names all that may); if it is "
+                "stopped (Ctrl-Z, a debugger), let it go on (`kill -CONT`) or end it"
+            ) from None
+        try:
             self._wait_seconds = WAIT_SECONDS
             if self._find_file() != self._file_number:
                 raise StoreUnavailableError(
@@ -270,7 +270,6 @@ class LmdbEngine(Engine):
         if suspect:
             with suppress(OSError):  # the disk may have failed
                 (self._folder / _SUSPECT_FILE).touch(OPTIONS["mode"])
-                (self._folder / _SUSPECT_FILE).write_text(text, "utf-8")
             text += ". Nothing more is read or written; the store is verified when it is reopened"
             self._failure = text
         return StoreUnavailableError(text)
@@ -288,17 +287,7 @@ class LmdbEngine(Engine):
         return self.run(take, writing=True)
 
     def measure(self) -> int:
-        return int((self._env.info()["last_pgno"] + 1) * self._env.stat()["psize"])
-
-    def copy(self, file: int) -> None:
-        """Copy the whole store as it is at one moment into an open file; may raise an OSError."""
-        # Not compact: where a key has more members than fit into a page, as a fingerprint that 300
-        # documents have, that ends the process by SIGSEGV (lmdb 3.0.0).
-        try:
-            with self._lock:
-                self._env.copyfd(file)
-        except lmdb.Error as error:  # the store did not fail
-            raise OSError(str(error)) from error
+        return int((self.env.info()["last_pgno"] + 1) * self.env.stat()["psize"])
 
     def find_damage(self) -> list[str]:
         if not self._data.exists():  # of a store in memory
@@ -401,10 +390,7 @@ def _require_local(folder: Path) -> None:
     mounted = (kinds.get(str(path)) for path in (resolved, *resolved.parents))
     kind = next(filter(None, mounted), "").lower()
     if kind.partition(".")[0] in _NETWORK_FILE_SYSTEMS:
-        raise StoreUnusableError(
-            f"store {folder} is on a network file system ({kind}), where LMDB's locks do not work "
-            f"between machines and the store would be damaged. {_LOCAL}"
-        )
+        raise StoreUnusableError(_NETWORK.format(folder, kind))
 
 
 def _require_ours(folder: Path) -> None:

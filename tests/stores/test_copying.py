@@ -3,13 +3,14 @@
 import os
 import signal
 import stat
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
 
 from scrapy_simhash.errors import StoreError
+from scrapy_simhash.stores import copying
 from scrapy_simhash.stores.copying import back_up
-from scrapy_simhash.stores.lmdb import LmdbEngine
 from tests.commands.test_commands_upkeep import damage
 from tests.helpers.children import running
 from tests.helpers.commanding import Run
@@ -37,23 +38,22 @@ def folder(tmp_path: Path) -> Path:
 KILLED = """
 import os, signal, sys
 from pathlib import Path
-from scrapy_simhash.stores.copying import back_up
-from scrapy_simhash.stores.lmdb import LmdbEngine
+from scrapy_simhash.stores import copying
 from scrapy_simhash.stores.opening import open_as_it_is
 
-def die(*_):
+def die(*_, **__):
     os.kill(os.getpid(), signal.SIGKILL)
 
 print("ready", flush=True)
 at, folder = sys.argv[1], Path(sys.argv[2])
 if at == "copying":
-    LmdbEngine.copy = die
+    copying.open_whole = die
 elif at == "syncing":
     os.fsync = die
 else:
     Path.hardlink_to = die
 with open_as_it_is(str(folder / "store")) as store:
-    back_up(store, folder / "backup")
+    copying.back_up(store, folder / "backup")
 """
 
 
@@ -102,12 +102,11 @@ def test_what_cannot_be_written_is_named(
         with pytest.raises(StoreError, match="as the user who owns it"):
             back_up(store, tmp_path / "backup")
         monkeypatch.undo()
-        copy, full = LmdbEngine.copy, os.open("/dev/full", os.O_WRONLY)
-        monkeypatch.setattr(LmdbEngine, "copy", lambda engine, _: copy(engine, full))
-        with pytest.raises(OSError, match="No space left"):
-            back_up(store, tmp_path / "backup")
+        with Path("/dev/full").open("wb") as full:
+            monkeypatch.setattr(copying, "open_whole", lambda *_, **__: nullcontext(full))
+            with pytest.raises(OSError, match="No space left"):
+                back_up(store, tmp_path / "backup")
         assert store.check() == []
-    os.close(full)
     assert files(tmp_path).keys() == {"store", "folder", "file", "link"}
     assert ((tmp_path / "file").read_text(), list((tmp_path / "folder").iterdir())) == ("mine", [])
 

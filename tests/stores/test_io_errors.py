@@ -150,7 +150,7 @@ def test_after_an_io_error_pages_pass_not_judged(tmp_path: Path) -> None:
     new = verdicts.count("new")
     assert verdicts == ["new"] * new + ["not_judged store_unavailable"] * (8 - new)
     assert done.stderr.count("The store cannot be written") == 1
-    assert (folder / "suspect").read_text().endswith("Input/output error)")
+    assert (folder / "suspect").stat().st_mode == 0o100600
     with open_store(str(folder)) as store:
         assert 1 <= store.stats()["documents"] == new - int(unwritten) < new
         assert store.check() == []

@@ -161,7 +161,7 @@ def test_a_file_that_was_removed_or_replaced_is_not_written(tmp_path: Path) -> N
 
 def count_readers(witness: LmdbEngine) -> int:
     """Count LMDB's reader slots that are in use, by the living or the dead."""
-    return len(witness._env.readers().splitlines()) - 1
+    return len(witness.env.readers().splitlines()) - 1
 
 
 @pytest.mark.slow
