@@ -15,7 +15,7 @@ from msgspec import structs
 
 from scrapy_simhash.errors import DamagedError
 from scrapy_simhash.judging.documents import Record, State
-from scrapy_simhash.judging.words import Counts, sort_distinct
+from scrapy_simhash.judging.words import sort_distinct
 from scrapy_simhash.pages.facts import Reader
 from scrapy_simhash.stores.documents import Documents, list_leads, unpack_wording
 from scrapy_simhash.stores.keys import DISSOLVED
@@ -94,20 +94,13 @@ class Check:
 
     def _compare_tables(self) -> Iterator[str]:
         """Compare each table with the fingerprints of the records."""
-        own = (
-            each.facts.fingerprint
-            for each in self._records.values()
-            if each.state != State.DUPLICATE
-        )
-        wanted = sort_distinct(np.fromiter(own, np.uint64))
+        kept = (each for each in self._records.values() if each.state != State.DUPLICATE)
+        wanted = {each.facts.fingerprint for each in kept}
         for number in range(len(self._stored.prober.design.tables)):
-            held = read_table(self._stored, number)
-            for what, some in (
-                ("is missing in", wanted[Counts(held).count(wanted) == 0]),
-                ("leads to nothing in", held[Counts(wanted).count(held) == 0]),
-            ):
-                for each in some.tolist():
-                    yield f"fingerprint {each:016x} {what} table {number}"
+            held = {*read_table(self._stored, number).tolist()}
+            for each in sorted(wanted ^ held):
+                what = "is missing in" if each in wanted else "leads to nothing in"
+                yield f"fingerprint {each:016x} {what} table {number}"
 
     def _check_texts(self) -> Iterator[str]:
         """Find unreadable texts, and documents or texts without the other."""
