@@ -318,8 +318,8 @@ class Documents:
     def read_ahead(self, page: Document, rule: Rule) -> None:
         """Read what judging a page needs in two round trips: what it names, and what that names.
 
-        Candidates that nothing but their distance proposes take one more, and so do hosts that
-        were not met lately.
+        Candidates that nothing but their distance proposes take one more, and so does each host
+        that was not met lately.
         """
         facts, groups, seed = page.facts, self._list_groups(page.facts), self.header.seed
         limits, own_host = limit_probe(facts, rule), host_of(facts.url)
@@ -342,7 +342,7 @@ class Documents:
         own = {*filter(None, map(self.find_number, identities))}
         leads = ((FINGERPRINTS, octets(near)) for _, near in probe.near)
         self.values.fetch(chain(leads, _list_whole(own.union(found))))
-        if not own:
+        if rule.by_words and not own:
             self.values.fetch(_list_whole(self._list_led(probe, groups, limits)[0]))
 
     def read_ahead_of(self, entries: Collection[tuple[int, Record]]) -> None:
