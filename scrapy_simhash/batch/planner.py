@@ -42,8 +42,8 @@ _SCANNED_US = 0.005
 # pointer to it (2).
 _BUCKET_BYTES = 14
 # Share of an LMDB page that is filled in order: four tables took 36 bytes a fingerprint, of
-# which keys and values make up 27.7 at a million fingerprints, 24.4 at ten million. Before, rows
-# inserted one by one took 46.
+# which keys and values make up 27.7 at a million fingerprints, 24.4 at ten million. Rows inserted
+# one by one took 46.
 _PAGE_FILL = 0.75
 
 

@@ -12,7 +12,7 @@ Rows are packed so::
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property, partial
 from itertools import chain, islice
 from struct import Struct
@@ -107,6 +107,8 @@ class Documents:
     dissolved: set[int]  # see `KeyTable`
     # Whether the sample of a host was full when it was read; the last one read comes last.
     hosts: dict[str, bool]
+    # By host, until this transaction changes one: all candidates of a page ask for them.
+    _samples: dict[str, dict[int, bytes]] = field(init=False, default_factory=dict)
 
     @cached_property
     def keys(self) -> KeyTable:
@@ -246,6 +248,7 @@ class Documents:
             kept = draw_sample(sorted({*there, member}), describe_member, SAMPLE)
             if member in kept and member not in there:
                 values.add(SITES, site, member)
+                self._samples.clear()
             for beyond in set(there).difference(kept):
                 values.discard(SITES, site, beyond)
 
@@ -256,6 +259,7 @@ class Documents:
         values, page = self.values, record.facts
         self.keys.remove(number, record)
         if member := make_member(number, record, self.header.seed):
+            self._samples.clear()
             values.discard(SITES, site_key(host_of(page.url), self.header.seed), member)
         key, member = fingerprint_row(number, record)
         values.discard(FINGERPRINTS, key, member)
@@ -280,8 +284,10 @@ class Documents:
         Each has a digest of what it tells of its site, which changes with that. Their order depends
         on nothing that a site can choose. A gap that a deletion left is filled by later documents.
         """
-        found = self.list_members(host)[:SAMPLE]
-        return {number_of(member[8:16]): member[16:] for member in found}
+        if host not in self._samples:
+            found = self.list_members(host)[:SAMPLE]
+            self._samples[host] = {number_of(member[8:16]): member[16:] for member in found}
+        return self._samples[host]
 
     def list_members(self, host: str) -> list[bytes]:
         """List the members of the sample of a host; on a server there may be too many."""

@@ -145,7 +145,7 @@ class Engine(ABC):
     """
 
     shared: ClassVar[bool] = False
-    """Whether it is on a server: each read is a round trip, so that it is worthwhile to look
+    """Whether it is on a server: each read is a round trip, so that it is worthwhile to read
     ahead; and others may commit while a transaction only reads, so that a check repeats itself."""
 
     url: str

@@ -396,8 +396,6 @@ def _require_local(folder: Path) -> None:
 def _require_ours(folder: Path) -> None:
     """Refuse a file that LMDB would crash on, or that is no store; verify a suspect one."""
     data, restore = folder / DATA_FILE, "Restore it from a backup; to start over, move it away"
-    if not data.is_file():
-        raise StoreUnusableError(f"{data} is not a file; move it away, or name another folder")
     if not data.stat().st_size:
         raise StoreUnusableError(f"{data} is empty: its content was lost. {restore} yourself")
     # Without LMDB's lock file, the file was copied here and has not been opened since.
