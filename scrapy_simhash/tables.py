@@ -345,8 +345,9 @@ class Prober:
         """Split the rows of a fingerprint into key and rest, one pair for each table."""
         return list(self._pairs.iter_unpack(self.design.rows(check_fingerprint(fingerprint))))
 
-    def _list_keys(self, rows: bytes, flips: int) -> tuple[bytes, ...]:
-        """List the keys that a probe reads."""
+    def list_keys(self, rows: bytes, bits: int) -> tuple[bytes, ...]:
+        """List the keys that a probe reads to find all within some bits; `rows` are its own."""
+        flips = self.design.flips_for(bits)
         if not flips:
             return self._keys.unpack(rows)
         import numpy as np  # noqa: PLC0415 - Scrapy's process needs names only
@@ -370,8 +371,8 @@ class Prober:
         # documents / 256**key_bytes. Each table has one key, and one more for each combination of
         # bits that the design must flip for this distance.
         distance, most, in_bucket, or_nothing = limits
-        flips, rows = self.design.flips_for(distance), self.design.rows(fingerprint)
-        found, crowded = read(self._list_keys(rows, flips), in_bucket)
+        rows = self.design.rows(fingerprint)
+        found, crowded = read(self.list_keys(rows, distance), in_bucket)
         # Each table may find each fingerprint: of so many rows at least `most` are distinct.
         most_rows = most * len(self.design.tables)
         if len(found) > _FEW_ROWS * ROW_BYTES:

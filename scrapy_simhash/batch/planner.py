@@ -41,9 +41,9 @@ _SCANNED_US = 0.005
 # Bytes of a key besides its fingerprints: table number, key, LMDB's node header (8) and the
 # pointer to it (2).
 _BUCKET_BYTES = 14
-# Share of an LMDB page that is filled after `compact`: four tables took 36 bytes a fingerprint, of
-# which keys and values make up 27.7 at a million fingerprints, 24.4 at ten million. Before, rows
-# inserted one by one took 46.
+# Share of an LMDB page that is filled in order: four tables took 36 bytes a fingerprint, of
+# which keys and values make up 27.7 at a million fingerprints, 24.4 at ten million. Rows inserted
+# one by one took 46.
 _PAGE_FILL = 0.75
 
 
@@ -62,7 +62,7 @@ class Estimate:
     prefix_candidates: float
     table_candidates: float  # that a query reads in a table; keys are whole bytes, three at most
     candidates: float  # that a query reads in all tables
-    bytes: int  # of all tables after `compact`
+    bytes: int  # of all tables, filled in order
     microseconds: float  # of a query, warm cache, on the machine of `_PROBE_US`
 
 

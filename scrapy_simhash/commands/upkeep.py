@@ -18,7 +18,7 @@ from scrapy_simhash.inspection.explanation import add_suggestions
 from scrapy_simhash.inspection.log import find_crawl, find_log, find_requested
 from scrapy_simhash.judging.documents import State, StoredDocument
 from scrapy_simhash.pages.addresses import is_better_url
-from scrapy_simhash.stores.opening import folder_of, open_as_it_is, open_store, show_url
+from scrapy_simhash.stores.opening import open_as_it_is, open_store
 from scrapy_simhash.stores.store import choose_distance
 from scrapy_simhash.stores.upkeep import add_duplicates
 from scrapy_simhash.tables import DEFAULT_DESIGN, parse_design
@@ -112,21 +112,10 @@ def _open_to_change(config: Config) -> Store:
 
 
 def _check(config: Config, options: Namespace) -> Iterator[Answer]:
-    """Compare the tables with the documents, or pack or rewrite them."""
+    """Compare the tables with the documents, or rewrite them."""
     if options.tables is not None and not options.rebuild:
         raise ValueError(f"--tables {options.tables} needs --rebuild, which rewrites the tables")
-    if options.compact:
-        from scrapy_simhash.stores.copying import compact  # noqa: PLC0415 - loads lmdb
-
-        folder = folder_of(config.store)
-        if folder is None:
-            raise ValueError(
-                f"store {show_url(config.store)!r} is in no folder; --compact is for folders"
-            )
-        with show_progress("packing the store"):
-            sizes = compact(folder)
-        yield sizes
-    elif options.rebuild:
+    if options.rebuild:
         tables = DEFAULT_DESIGN if options.tables == "auto" else options.tables
         with _open_to_change(config) as store:
             if tables is not None:  # another design must be complete for SIMHASH_DISTANCE
@@ -344,17 +333,14 @@ def add_commands(make: Make) -> None:
     add("--dry-run", action="store_true", help="list what would be deleted, delete nothing")
     parser = make(
         "check",
-        "Count and compare what a store has, pack it or rebuild its tables. Of the pages `done` "
-        "are those whose items came through, `stubs` are too short for a simhash. Then it prints "
-        "one problem a line; the exit code is 1 if there are any. --compact is for a store in a "
-        "folder, while nobody else has it open.",
+        "Count and compare what a store has, or rebuild its tables. Of the pages `done` are those "
+        "whose items came through, `stubs` are too short for a simhash. Then it prints one problem "
+        "a line; the exit code is 1 if there are any.",
         _check,
         "check",
         "check --rebuild --tables 4",
-        "check --compact",
     )
-    add = parser.add_mutually_exclusive_group().add_argument
-    add("--compact", action="store_true", help="give free space of the store's file back")
+    add = parser.add_argument
     add("--rebuild", action="store_true", help="rewrite the tables from the documents")
     about = "with --rebuild: another table design, or auto (default: the same one)"
-    parser.add_argument("--tables", metavar="DESIGN", help=about)
+    add("--tables", metavar="DESIGN", help=about)

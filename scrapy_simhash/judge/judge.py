@@ -14,7 +14,7 @@ import time
 from collections import Counter, defaultdict, deque
 from contextlib import contextmanager, suppress
 from itertools import islice
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from msgspec import structs
 from msgspec.msgpack import decode
@@ -132,7 +132,7 @@ class CrawlJudge:
         self._links = LinkTable(flags=config.action == "flag")
         self._numbers: deque[int] = deque()
         # Methods of `Documents` with what they write; and the young page that it is, or 0.
-        self._queue: deque[tuple[Callable[..., object], Sequence[object], int]] = deque()
+        self._queue: deque[tuple[Callable[..., object], Sequence[Any], int]] = deque()
         self._next_commit = 0.0
         self._failure = ""  # why the store cannot be written
         # By the young page, or minus the document asked for once more, that they wait for.
@@ -573,15 +573,17 @@ class CrawlJudge:
                 if page.entry.record.state == State.DONE:
                     self._forget(number)
 
-    def _write(self, group: Sequence[tuple[Callable[..., object], Sequence[object], int]]) -> None:
+    def _write(self, group: Sequence[tuple[Callable[..., object], Sequence[Any], int]]) -> None:
         """Write a group in one transaction; if one breaks it, the others each in their own."""
+        saved: list[Any] = [given[:2] for method, given, _ in group if method is Documents.save]
 
         def work(stored: Documents) -> None:
+            stored.read_ahead_of(saved)
             for method, given, _ in group:
                 method(stored, *given)
 
         try:
-            self._store.write(work, ahead=True)
+            self._store.write(work)
         except (StoreUnavailableError, StoreUnusableError):
             raise
         except Exception as error:  # noqa: BLE001 - the judge must outlive whatever happens

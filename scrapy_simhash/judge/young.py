@@ -192,7 +192,7 @@ class WithYoung:
         """Find the candidates of a page; its own document may be among them."""
         found, complete = self._stored.gather(page, rule, own)
         facts, young = page.facts, self._young
-        limits = limit_probe(facts, rule.distance, rule.by_words)
+        limits = limit_probe(facts, rule)
         near = young.find_near(facts.fingerprint, limits.bits)
         if limits.or_nothing and len(near) >= limits.most:
             near = {}

@@ -12,9 +12,9 @@ Rows are packed so::
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property, partial
-from itertools import islice
+from itertools import chain, islice
 from struct import Struct
 from typing import TYPE_CHECKING, TypeVar
 
@@ -33,8 +33,11 @@ from scrapy_simhash.stores.keys import (
     KEYS_OF_A_PAGE,
     KEYS_OF_STRANGERS,
     KeyTable,
+    choose_keys,
     describe_member,
+    keys_of,
     make_member,
+    name_keys,
 )
 from scrapy_simhash.stores.keyvalues import (
     DOCUMENTS,
@@ -42,6 +45,7 @@ from scrapy_simhash.stores.keyvalues import (
     HEADER,
     HEADER_KEY,
     IDENTITIES,
+    KEYS,
     SITES,
     TABLES,
     TEXTS,
@@ -51,11 +55,11 @@ from scrapy_simhash.stores.keyvalues import (
 from scrapy_simhash.tables import MOST_IN_BUCKET, MOST_IN_PLAIN_BUCKET, Limits
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence
 
     from scrapy_simhash.judging.documents import Document, Rule
     from scrapy_simhash.pages.facts import Facts, Share
-    from scrapy_simhash.stores.keyvalues import Header, KeyValues
+    from scrapy_simhash.stores.keyvalues import Header, KeyValues, Row
     from scrapy_simhash.tables import Probe, Prober
 
 
@@ -65,15 +69,16 @@ MOST_CANDIDATES = 512
 NOISE = b"noise"
 _LEADS, _MEMBERS = Struct(">Q8sQ"), Struct("8x24s")  # of FINGERPRINTS and SITES
 _CHECKSUM_BYTES = 8
+_HOSTS_REMEMBERED, _HOSTS_AHEAD = 10_000, 8
 
 
-def limit_probe(page: Facts, distance: int, by_words: bool) -> Limits:
+def limit_probe(page: Facts, rule: Rule) -> Limits:
     """Choose the limits of a page's probe; where rare triples propose, too, it may give up.
 
     `most` is one more than are used, to know that there are more.
     """
-    bits = 0 if page.stub else distance
-    if not (by_words and page.sketch):
+    bits = 0 if page.stub else rule.distance
+    if not (rule.by_words and page.sketch):
         return Limits(bits, MOST_CANDIDATES + 1, MOST_IN_PLAIN_BUCKET)
     return Limits(bits, MOST_CALLED + 1, MOST_IN_BUCKET, or_nothing=not page.stub)
 
@@ -100,6 +105,8 @@ class Documents:
     prober: Prober
     header: Header
     dissolved: set[int]  # see `KeyTable`
+    # Whether the sample of a host was full when it was read; the last one read comes last.
+    hosts: dict[str, bool]
     # By host, until this transaction changes one: all candidates of a page ask for them.
     _samples: dict[str, dict[int, bytes]] = field(init=False, default_factory=dict)
 
@@ -108,15 +115,16 @@ class Documents:
         """The table of keys."""
         return KeyTable(self.values, self.header.seed, self.dissolved)
 
-    def get_all(self, numbers: Iterable[int], *, strict: bool = True) -> dict[int, Record]:
-        """Get records in one round trip; leaves out missing and, unless strict, damaged ones."""
+    def get_all(self, numbers: Iterable[int]) -> dict[int, Record]:
+        """Get records in one round trip; leaves out missing and damaged ones."""
         keys = list(map(octets, numbers))
         rows = zip(keys, self.values.get(DOCUMENTS, *keys), strict=True)
-        return {number_of(key): each for key, each in read_rows(Record, rows, strict=strict)}
+        return {number_of(key): each for key, each in read_rows(Record, rows)}
 
-    def glance(self, numbers: Iterable[int]) -> dict[int, Record]:
-        """Get records in one round trip; leaves out missing and damaged ones."""
-        return self.get_all(numbers, strict=False)
+    def glance(self, numbers: Collection[int]) -> dict[int, Record]:
+        """Get records as `get_all` does, and read their texts ahead."""
+        self.values.fetch(_list_whole(numbers))
+        return self.get_all(numbers)
 
     def put(self, number: int, record: Record, wording: bytes | None = None) -> None:
         """Write a record and its packed wording in place of those that are there.
@@ -233,7 +241,7 @@ class Documents:
             for row in self.prober.split(page.fingerprint):
                 values.add(TABLES, *row)
         values.add(FINGERPRINTS, key, member)
-        self.keys.enter(number, record, self.glance)
+        self.keys.enter(number, record, self.get_all)
         if member := make_member(number, record, self.header.seed):
             host = host_of(page.url)
             site, there = site_key(host, self.header.seed), self.list_members(host)
@@ -276,17 +284,20 @@ class Documents:
         Each has a digest of what it tells of its site, which changes with that. Their order depends
         on nothing that a site can choose. A gap that a deletion left is filled by later documents.
         """
-        sample = self._samples.get(host)
-        if sample is None:
+        if host not in self._samples:
             found = self.list_members(host)[:SAMPLE]
-            sample = {number_of(member[8:16]): member[16:] for member in found}
-            self._samples[host] = sample
-        return sample
+            self._samples[host] = {number_of(member[8:16]): member[16:] for member in found}
+        return self._samples[host]
 
     def list_members(self, host: str) -> list[bytes]:
         """List the members of the sample of a host; on a server there may be too many."""
         rows, _ = self.values.read_sets(SITES, [site_key(host, self.header.seed)])
-        return [member for (member,) in _MEMBERS.iter_unpack(rows)]
+        members = [member for (member,) in _MEMBERS.iter_unpack(rows)]
+        self.hosts.pop(host, None)
+        self.hosts[host] = len(members) >= SAMPLE
+        if len(self.hosts) > _HOSTS_REMEMBERED:
+            self.hosts.clear()
+        return members
 
     def near(self, fingerprint: int, limits: Limits) -> Probe:
         """Find stored fingerprints near to one."""
@@ -311,51 +322,86 @@ class Documents:
         return found
 
     def read_ahead(self, page: Document, rule: Rule) -> None:
-        """Read what judging a page will need, in as few round trips as it can be known in."""
+        """Read what judging a page needs in two round trips: what it names, and what that names.
 
-        def look(stored: Documents) -> None:
-            stored.find_own(page)
-            found, _ = stored.gather(page, rule)
-            for host in {host_of(each.record.facts.url) for each in found if each.record} - {""}:
-                stored.sample(host)
+        Candidates that nothing but their distance proposes take one more, and so does each host
+        that was not met lately.
+        """
+        facts, groups, seed = page.facts, self._list_groups(page.facts), self.header.seed
+        limits, own_host = limit_probe(facts, rule), host_of(facts.url)
+        identities = [each for each in (facts.identity, page.imported) if each]
+        hosts = {own_host, *islice(reversed(self.hosts), _HOSTS_AHEAD)}
+        most = KEYS_OF_A_PAGE if self.hosts.get(own_host) else KEYS_OF_STRANGERS
+        keys = self.keys.list_first(facts, groups, most) if rule.by_words else ()
+        buckets = self.prober.list_keys(self.prober.design.rows(facts.fingerprint), limits.bits)
+        self.values.fetch(
+            chain(
+                ((IDENTITIES, each) for each in identities),
+                ((SITES, site_key(host, seed)) for host in hosts),
+                ((KEYS, octets(key)) for key in keys),
+                ((TABLES, bucket) for bucket in buckets),
+            )
+        )
+        probe, found = self.near(facts.fingerprint, limits), dict[int, Candidate]()
+        if rule.by_words:
+            self._propose(found, facts, groups)
+        own = {*filter(None, map(self.find_number, identities))}
+        leads = ((FINGERPRINTS, octets(near)) for _, near in probe.near)
+        self.values.fetch(chain(leads, _list_whole(own.union(found))))
+        if rule.by_words and not own:
+            self.values.fetch(_list_whole(self._list_led(probe, groups, limits)[0]))
 
-        self.look_ahead(look)
+    def read_ahead_of(self, entries: Collection[tuple[int, Record]]) -> None:
+        """Read what writing or removing documents needs in a round trip; one more for old ones."""
+        leads = (
+            (table, key)
+            for number, record in entries
+            for table, (key, _), _ in list_leads(number, record, self.header.seed, self.dissolved)
+        )
+        self.values.fetch(chain(leads, ((DOCUMENTS, octets(number)) for number, _ in entries)))
+        there = (self.find_number(record.facts.identity) for _, record in entries)
+        self.values.fetch((DOCUMENTS, octets(number)) for number in there if number)
 
-    def look_ahead(self, look: Callable[[Documents], object]) -> None:
-        """Read ahead what a function needs, see `KeyValues.look_ahead`."""
-        self.values.look_ahead(lambda values: look(replace(self, values=values)))
+    def _list_groups(self, page: Facts) -> list[str]:
+        """List the groups that a page is compared with: its own, and that of imports."""
+        groups = [page.group]
+        if EVERYONE in self.header.readers and page.reader != EVERYONE:
+            groups.append(structs.replace(page, reader=EVERYONE).group)
+        return groups
 
     def find_own(self, page: Document) -> list[tuple[int, Record]]:
         """Find a page's own record, and what an import has of it; its own one comes first."""
-        identities = [page.facts.identity]
-        if page.imported and EVERYONE in self.header.readers:
-            identities.append(page.imported)
-        return [found for each in identities if (found := self.find(each))]
+        identities = page.facts.identity, page.imported
+        return [found for each in identities if each and (found := self.find(each))]
 
     def gather(self, page: Document, rule: Rule, own: int = 0) -> tuple[list[Candidate], bool]:
         """Find the documents that may be like a page: near, with rare triples of it, or a name.
 
         They are of its group, or imported. The document of the number `own` is the page's own.
         """
-        facts, by_words, groups = page.facts, rule.by_words, [page.facts.group]
-        if EVERYONE in self.header.readers and facts.reader != EVERYONE:
-            groups.append(structs.replace(facts, reader=EVERYONE).group)
-        limits = limit_probe(facts, rule.distance, by_words)
-        found, complete = self._list_near(facts.fingerprint, groups, limits)
-        if by_words and facts.sketch:
-            is_full = len(self.sample(host_of(facts.url))) == SAMPLE
-            most = KEYS_OF_A_PAGE if is_full else KEYS_OF_STRANGERS
-            propose(found, *self.keys.propose(facts, groups, most, own))
+        facts, by_words, groups = page.facts, rule.by_words, self._list_groups(page.facts)
+        limits = limit_probe(facts, rule)
+        probe = self.near(facts.fingerprint, limits)
+        found, complete = self._list_led(probe, groups, limits)
+        if by_words:
+            self._propose(found, facts, groups, own)
         candidates = sorted(found.values())[: None if by_words else MOST_CANDIDATES]
         records = self.get_all([each.number for each in candidates])
         candidates = [each._replace(record=records.get(each.number)) for each in candidates]
         return candidates, complete or by_words
 
-    def _list_near(
-        self, fingerprint: int, groups: Iterable[str], limits: Limits
+    def _propose(
+        self, found: dict[int, Candidate], page: Facts, groups: Collection[str], own: int = 0
+    ) -> None:
+        """Add to the candidates near a page those that rare triples or names propose."""
+        is_full = len(self.sample(host_of(page.url))) == SAMPLE
+        most = KEYS_OF_A_PAGE if is_full else KEYS_OF_STRANGERS
+        propose(found, *self.keys.propose(page, groups, most, own))
+
+    def _list_led(
+        self, probe: Probe, groups: Iterable[str], limits: Limits
     ) -> tuple[dict[int, Candidate], bool]:
-        """List the documents within the distance, and whether these are all."""
-        probe = self.near(fingerprint, limits)
+        """List the documents of near fingerprints, and whether these are all."""
         if not probe.near:
             return {}, probe.complete
         bits_of, hashes = {near: bits for bits, near in probe.near}, {*map(hash_group, groups)}
@@ -373,6 +419,11 @@ def site_key(host: str, seed: int) -> bytes:
     return xxhash.xxh3_64_digest(host.encode(errors="surrogatepass"), seed)
 
 
+def _list_whole(numbers: Iterable[int]) -> Iterator[Row]:
+    """List the rows of documents and their texts."""
+    return ((table, octets(number)) for number in numbers for table in (DOCUMENTS, TEXTS))
+
+
 def hash_group(group: str) -> bytes:
     """Hash a group to the 8 bytes that begin a row of a fingerprint."""
     return xxhash.xxh3_64_digest(group.encode(errors="surrogatepass"))
@@ -381,6 +432,24 @@ def hash_group(group: str) -> bytes:
 def fingerprint_row(number: int, record: Record) -> tuple[bytes, bytes]:
     """Make key and member of a document under its fingerprint."""
     return octets(record.facts.fingerprint), hash_group(record.facts.group) + octets(number)
+
+
+def list_leads(
+    number: int, record: Record, seed: int, dissolved: Container[int]
+) -> Iterator[tuple[str, tuple[bytes, bytes], bool]]:
+    """List what leads to a document: table; key and member, or value; and whether it must."""
+    page = record.facts
+    yield IDENTITIES, (page.identity, octets(number)), True
+    if record.state == State.DUPLICATE:
+        return
+    yield FINGERPRINTS, fingerprint_row(number, record), True
+    # A sample or a name has some of them only.
+    if member := make_member(number, record, seed):
+        yield SITES, (site_key(host_of(page.url), seed), member), False
+    for name in name_keys(page, page.group, seed):
+        yield KEYS, (octets(name), octets(number)), False
+    for key in choose_keys(keys_of(record), dissolved, KEYS_OF_A_PAGE):
+        yield KEYS, (octets(key), octets(number)), True
 
 
 def unpack_wording(key: bytes, packed: bytes) -> Wording:
@@ -422,18 +491,14 @@ def pack_row(key: bytes, row: msgspec.Struct) -> bytes:
 def unpack_row(kind: type[AnyRow], key: bytes, packed: bytes) -> AnyRow:
     """Read the row of a key, or raise a DamagedError."""
     what = f"{kind.__name__.lower()} at key {key.hex()}"
-    try:
-        return msgspec.msgpack.decode(unseal(what, key, packed), type=kind)
-    except msgspec.MsgspecError as error:
-        raise DamagedError(f"damaged {what}: {error}") from error
+    return msgspec.msgpack.decode(unseal(what, key, packed), type=kind)
 
 
 def read_rows(
-    kind: type[AnyRow], rows: Iterable[tuple[bytes, bytes | None]], *, strict: bool = False
+    kind: type[AnyRow], rows: Iterable[tuple[bytes, bytes | None]]
 ) -> Iterator[tuple[bytes, AnyRow]]:
-    """Read rows, with their keys; leaves out those that are missing or, unless strict, damaged."""
-    skipped = () if strict else (DamagedError,)  # `check` lists it
+    """Read rows, with their keys; leaves out those that are missing or damaged."""
     for key, packed in rows:
         if packed is not None:
-            with suppress(*skipped):
+            with suppress(DamagedError):  # `check` lists it
                 yield key, unpack_row(kind, key, packed)

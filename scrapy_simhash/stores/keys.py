@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from scrapy_simhash.pages.facts import Facts
     from scrapy_simhash.stores.keyvalues import KeyValues
 
-    Glance: TypeAlias = Callable[[Iterable[int]], dict[int, Record]]
+    Glance: TypeAlias = Callable[[Collection[int]], dict[int, Record]]
 
 
 # The most documents under a name: one more than are read, so that a full one is known.
@@ -192,7 +192,7 @@ class KeyTable:
         return [self._under[key] for key in islice(self._climb(keys), most)]
 
     def propose(
-        self, page: Facts, groups: Iterable[str], most: int, own: int = 0
+        self, page: Facts, groups: Collection[str], most: int, own: int = 0
     ) -> tuple[dict[int, int], list[tuple[str, list[int]]]]:
         """Find the documents with a page's rare triples, and those with a name on its host.
 
@@ -202,16 +202,20 @@ class KeyTable:
         """
         if not page.sketch:
             return {}, []
-        made = [make_keys(page.sketch, group) for group in groups]
+        self._read(self.list_first(page, groups, most))
+        alike: dict[int, int] = {}
         named: dict[int, str] = {}
         for group in groups:
+            found = self.find(make_keys(page.sketch, group), most)
+            alike |= rank_by_keys([under - {own} for under in found])
             named |= name_keys(page, group, self.seed)
-        first = (choose_keys(keys, self.dissolved, most) for keys in made)
-        self._read(chain(named, *first))
-        alike: dict[int, int] = {}
-        for keys in made:
-            alike |= rank_by_keys([under - {own} for under in self.find(keys, most)])
         return alike, [(name, sorted(self._under[key])) for key, name in named.items()]
+
+    def list_first(self, page: Facts, groups: Iterable[str], most: int) -> Iterator[int]:
+        """List the keys of a page's names, and the first ones of it that may not be dissolved."""
+        for group in groups if page.sketch else ():
+            yield from name_keys(page, group, self.seed)
+            yield from choose_keys(make_keys(page.sketch, group), self.dissolved, most)
 
     def enter(self, number: int, record: Record, glance: Glance) -> None:
         """Enter a document that is not there; under its names, while there is room.
@@ -221,7 +225,7 @@ class KeyTable:
         """
         under, page, keys = self._under, record.facts, keys_of(record)
         named = name_keys(page, page.group, self.seed)
-        self._read([*named, *choose_keys(keys, self.dissolved, KEYS_OF_A_PAGE)])
+        self._read(self.list_first(page, [page.group], KEYS_OF_A_PAGE))
         for key in (each for each in named if len(under[each]) < CALLED):
             self._add(key, number)
         ladders = {number: self._climb(keys)}
@@ -270,10 +274,12 @@ class KeyTable:
         """Pass the keys of a document that are not dissolved, in their order."""
         # Only the first pages of a template, and those of a process, meet many dissolved keys that
         # it does not remember.
-        left = (key for key in keys if key not in self.dissolved)
-        while some := list(islice(left, KEYS_OF_A_PAGE)):
-            self._read(some)
-            yield from (key for key in some if 0 not in self._under[key])
+        left = [key for key in keys if key not in self.dissolved]
+        for place, key in enumerate(left):
+            if key not in self._under:
+                self._read(left[place : place + KEYS_OF_A_PAGE])
+            if 0 not in self._under[key]:
+                yield key
 
     def _read(self, keys: Iterable[int]) -> None:
         """Read who is under keys, unless that is known."""

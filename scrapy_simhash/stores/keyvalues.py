@@ -29,11 +29,10 @@ from abc import ABC, abstractmethod
 from functools import partial
 from itertools import islice
 from struct import Struct
-from typing import TYPE_CHECKING, ClassVar, TypeVar
+from typing import TYPE_CHECKING, ClassVar, TypeAlias, TypeVar
 
 import msgspec
 
-from scrapy_simhash.errors import StoreMismatchError
 from scrapy_simhash.pages.facts import Reader, Recipe, Share  # noqa: TC001 - msgspec reads them
 from scrapy_simhash.tables import ROW_BYTES
 
@@ -42,6 +41,8 @@ if TYPE_CHECKING:
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
+Row: TypeAlias = tuple[str, bytes]
+"""A table, and a key of it."""
 
 # Increased with each change of what is stored, or how.
 FORMAT = 27
@@ -78,37 +79,6 @@ class Header(msgspec.Struct, array_like=True):
     rule: str
     readers: tuple[Reader, ...] = ()
     shares: tuple[Share, ...] = ()
-
-    def require(
-        self,
-        recipe: Recipe | None,
-        seed: int | None,
-        rule: str | None = None,
-        design: str | None = None,
-    ) -> None:
-        """Raise a StoreMismatchError unless the store was made with these; None stands for any."""
-        if seed not in {None, self.seed}:
-            raise StoreMismatchError(
-                "the store was made with another seed, and fingerprints of different seeds cannot "
-                "be compared. Name another store, such as a new one (--store, SIMHASH_STORE)"
-            )
-        if recipe not in {None, self.recipe}:
-            raise StoreMismatchError(
-                f"the store was made with another recipe: {self.recipe}, and {recipe} is wanted. "
-                "Name another SIMHASH_STORE and crawl again"
-            )
-        if design not in {None, self.design}:
-            raise StoreMismatchError(
-                f"the store has table design {self.design}, not {design}. Set SIMHASH_TABLES to "
-                f"'auto' or {self.design!r}, or change the store with `scrapy simhash check "
-                f"--rebuild --tables {design}`, with a SIMHASH_DISTANCE within its reach"
-            )
-        if rule not in {None, self.rule}:
-            raise StoreMismatchError(
-                f"SIMHASH_RULE is {rule!r}, but the store was made with {self.rule!r}, whose "
-                "fingerprints are those of other texts. Set SIMHASH_RULE back, or name another "
-                "SIMHASH_STORE"
-            )
 
 
 class KeyValues(ABC):
@@ -154,13 +124,12 @@ class KeyValues(ABC):
 
     # What follows is right for every kind, and worth writing anew for some.
 
-    def look_ahead(self, look: Callable[[KeyValues], object]) -> None:
-        """Read ahead what a function reads; do nothing where reads need no round trip.
+    def fetch(self, rows: Iterable[Row]) -> None:
+        """Read rows and sets of any tables ahead, in one round trip; nothing where none needs one.
 
-        It is called twice; what it lacks looks as if it was not there, and is read after each time.
-        What it writes is forgotten.
+        They are as they were at one moment. Those that were read before are not read again.
         """
-        del look
+        del rows
 
     def clear(self, table: str) -> None:
         """Delete all keys of a table."""
@@ -176,7 +145,7 @@ class Engine(ABC):
     """
 
     shared: ClassVar[bool] = False
-    """Whether it is on a server: each read is a round trip, so that it is worthwhile to look
+    """Whether it is on a server: each read is a round trip, so that it is worthwhile to read
     ahead; and others may commit while a transaction only reads, so that a check repeats itself."""
 
     url: str

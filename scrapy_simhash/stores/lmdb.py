@@ -50,10 +50,11 @@ Result = TypeVar("Result")
 
 DATA_FILE, LOCK_FILE = "data.mdb", "lock.mdb"
 ALLOW_NETWORK = "SIMHASH_ALLOW_NETWORK_STORE"
-_LOCAL = (
-    f"Set SIMHASH_STORE to a folder on a local disk, or {ALLOW_NETWORK}=1 in the environment if "
+_NETWORK = (
+    "store {} is on a network file system ({}), where LMDB's locks do not work between machines "
+    "and the store would be damaged. Set SIMHASH_STORE to a folder on a local disk, or "
+    f"{ALLOW_NETWORK}=1 in the environment if only one machine ever uses it"
 )
-_LOCAL += "only one machine ever uses it"
 # The largest store. It takes address space, not memory or disk; some ARM kernels have 2**39.
 _MAP_BYTES = 2**38
 OPTIONS: dict[str, Any] = {
@@ -98,7 +99,6 @@ _CURES = {
     "move it away, or name another folder",
     "VersionMismatchError": "was written by another LMDB engine; name another folder",
     "CorruptedError": "is damaged; restore it from a backup",
-    "ReadersFullError": "has too many readers; end some of the processes that use it",
     "MapFullError": f"has reached its largest size, {_MAP_BYTES >> 30} GiB; prune it",
     # Without a limit, it is the number of the last page that cannot be, in the first ones.
     "MemoryError": f"needs {_MAP_BYTES >> 30} GiB of address space (not of memory): lift the limit "
@@ -114,7 +114,7 @@ _CURES = {
 
 
 class LmdbEngine(Engine):
-    """A store in a folder; `alone` refuses one that is in use, and keeps others out.
+    """A store in a folder.
 
     After an I/O error, or in a damaged file, nothing is read or written any more: the store is
     marked `suspect`, and the next process that opens it verifies it.
@@ -125,8 +125,8 @@ class LmdbEngine(Engine):
 
     synced: ClassVar[bool] = True
 
-    def __init__(self, place: Path | str, *, readonly: bool = False, alone: bool = False) -> None:
-        self.url, self.readonly, self._alone = str(place), readonly, alone
+    def __init__(self, place: Path | str, *, readonly: bool = False) -> None:
+        self.url, self.readonly = str(place), readonly
         self._folder = Path(place).absolute()
         self._data = self._folder / DATA_FILE
         self._lock, self._pid = threading.RLock(), os.getpid()
@@ -149,49 +149,47 @@ class LmdbEngine(Engine):
                 )
             make_folder(folder)
             user = self._lock_folder(stack)
-            self._env = self._open_file()
-            stack.callback(self._env.close)
+            self.env = self._open_file()
+            stack.callback(self.env.close)
             self._file_number = self._find_file()
             if not self.readonly:
                 turns = folder / "writer.lock"
                 self._turns = os.open(turns, os.O_RDWR | os.O_CREAT, OPTIONS["mode"])
                 stack.callback(os.close, self._turns)
-                self.run(self._make_databases, writing=True)
+                with self._turn(), self.env.begin(write=True) as transaction:
+                    for name, flags in DATABASES.items():
+                        self.env.open_db(name.encode(), transaction, **flags)
                 # LMDB only syncs the file. Its maker may have been killed before this line.
                 sync_folder(folder)
-                self._env.reader_check()
+                self.env.reader_check()
                 (folder / _SUSPECT_FILE).unlink(missing_ok=True)  # it was verified
             for name, flags in DATABASES.items():
-                database = self._env.open_db(name.encode(), create=False, **flags)
+                database = self.env.open_db(name.encode(), create=False, **flags)
                 self._databases[name] = database
-            if not self._alone:
-                with suppress(OSError):  # see `_lock_folder`
-                    fcntl.flock(user, fcntl.LOCK_SH)  # who made the store is a user from now on
+            with suppress(OSError):  # see `_lock_folder`
+                fcntl.flock(user, fcntl.LOCK_SH)  # who made the store is a user from now on
             self._closing = stack.pop_all()
 
     def _lock_folder(self, stack: ExitStack) -> int:
-        """Lock the folder as one of its users, or alone, to make or replace the data file."""
-        # LMDB's own locks do neither: a second maker would see an empty file, and to replace it
-        # under a live writer would lose its commits.
-        file, seconds = os.open(self._folder, os.O_RDONLY), 0 if self._alone else _OPENING_SECONDS
+        """Lock the folder as one of its users, or alone, to make the data file."""
+        # LMDB's own locks do not: a second maker would see an empty file, and one beside users of a
+        # file that was removed would go on from their state.
+        file = os.open(self._folder, os.O_RDONLY)
         stack.callback(os.close, file)
 
         def lock() -> None:
-            alone = self._alone or not self._data.exists()
-            fcntl.flock(file, _NOW if alone else fcntl.LOCK_SH | fcntl.LOCK_NB)
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB if self._data.exists() else _NOW)
 
         try:
-            _wait_for(lock, time.monotonic() + seconds)
+            _wait_for(lock, time.monotonic() + _OPENING_SECONDS)
         except BlockingIOError:
             raise StoreUnusableError(
-                f"the store at {self._folder} is open, or being made or packed, in process "
-                f"{_list_users(self._folder)}: wait until that has ended, or end it, and run this "
-                "again"
+                f"the store at {self._folder} is being made by another process, or is open there "
+                "though its file was removed: wait until that has ended, and run this again"
             ) from None
         except OSError as error:  # NFS does not lock folders
             if os.environ.get(ALLOW_NETWORK) != "1":
-                told = f"the folder {self._folder} cannot be locked ({error}). {_LOCAL}"
-                raise StoreUnusableError(told) from error
+                raise StoreUnusableError(_NETWORK.format(self._folder, error)) from error
         return file
 
     def _open_file(self) -> lmdb.Environment:
@@ -213,11 +211,6 @@ class LmdbEngine(Engine):
                 self._data.unlink(missing_ok=True)
             raise
 
-    def _make_databases(self, values: LmdbValues) -> None:
-        """Make the databases that are not there."""
-        for name, flags in DATABASES.items():
-            self._env.open_db(name.encode(), values.transaction, **flags)
-
     def run(self, work: Callable[[LmdbValues], Result], *, writing: bool) -> Result:
         if os.getpid() != self._pid:
             raise StoreUnavailableError(
@@ -230,7 +223,7 @@ class LmdbEngine(Engine):
             try:
                 with (
                     self._turn() if writing else nullcontext(),
-                    self._env.begin(write=writing) as transaction,
+                    self.env.begin(write=writing) as transaction,
                     closing(LmdbValues(transaction, self._databases)) as values,
                 ):
                     return work(values)
@@ -240,21 +233,18 @@ class LmdbEngine(Engine):
     @contextmanager
     def _turn(self) -> Iterator[None]:
         """Take the turn to write: LMDB's own lock has no time-out."""
-        deadline = time.monotonic() + self._wait_seconds
+        # A forked child does not inherit this lock.
+        lock = partial(fcntl.lockf, self._turns, _NOW)
         try:
-            # Whoever has octet 1 is next, so that nobody who has just written overtakes the others.
-            # A forked child does not inherit these locks.
-            try:
-                for octet in (1, 0):
-                    _wait_for(partial(fcntl.lockf, self._turns, _NOW, 1, octet), deadline)
-            except BlockingIOError:
-                self._wait_seconds = _WAIT_AGAIN_SECONDS
-                raise StoreUnavailableError(
-                    f"process {_list_users(self._folder)} has been writing to the store at "
-                    f"{self._folder} for more than {WAIT_SECONDS:g} seconds; if it is stopped "
-                    "(Ctrl-Z, a debugger), let it go on (`kill -CONT`) or end it"
-                ) from None
-            fcntl.lockf(self._turns, fcntl.LOCK_UN, 1, 1)
+            _wait_for(lock, time.monotonic() + self._wait_seconds)
+        except BlockingIOError:
+            self._wait_seconds = _WAIT_AGAIN_SECONDS
+            raise StoreUnavailableError(
+                f"another process has been writing to the store at {self._folder} for more than "
+                f"{WAIT_SECONDS:g} seconds (`fuser {self._data}` names all that may); if it is "
+                "stopped (Ctrl-Z, a debugger), let it go on (`kill -CONT`) or end it"
+            ) from None
+        try:
             self._wait_seconds = WAIT_SECONDS
             if self._find_file() != self._file_number:
                 raise StoreUnavailableError(
@@ -263,7 +253,7 @@ class LmdbEngine(Engine):
                 )
             yield
         finally:
-            fcntl.lockf(self._turns, fcntl.LOCK_UN, 2, 0)
+            fcntl.lockf(self._turns, fcntl.LOCK_UN)
 
     def _find_file(self) -> int:
         """Find the number of the data file in its file system; 0 if it is gone."""
@@ -280,7 +270,6 @@ class LmdbEngine(Engine):
         if suspect:
             with suppress(OSError):  # the disk may have failed
                 (self._folder / _SUSPECT_FILE).touch(OPTIONS["mode"])
-                (self._folder / _SUSPECT_FILE).write_text(text, "utf-8")
             text += ". Nothing more is read or written; the store is verified when it is reopened"
             self._failure = text
         return StoreUnavailableError(text)
@@ -298,7 +287,7 @@ class LmdbEngine(Engine):
         return self.run(take, writing=True)
 
     def measure(self) -> int:
-        return int((self._env.info()["last_pgno"] + 1) * self._env.stat()["psize"])
+        return int((self.env.info()["last_pgno"] + 1) * self.env.stat()["psize"])
 
     def find_damage(self) -> list[str]:
         if not self._data.exists():  # of a store in memory
@@ -336,16 +325,6 @@ def _wait_for(lock: Callable[[], object], deadline: float) -> None:
             return
         time.sleep(_PAUSE_SECONDS)
     lock()
-
-
-def _list_users(folder: Path) -> str:
-    """Return the numbers of the other processes that have a store open, as far as this may know."""
-    found, data = [], str(folder.resolve() / DATA_FILE)
-    for process in psutil.process_iter():
-        with suppress(psutil.Error):
-            if process.pid != os.getpid() and data in {each.path for each in process.open_files()}:
-                found.append(str(process.pid))
-    return " or ".join(found) or "of unknown number (another user's, or this one)"
 
 
 @dataclass(eq=False)
@@ -411,17 +390,12 @@ def _require_local(folder: Path) -> None:
     mounted = (kinds.get(str(path)) for path in (resolved, *resolved.parents))
     kind = next(filter(None, mounted), "").lower()
     if kind.partition(".")[0] in _NETWORK_FILE_SYSTEMS:
-        raise StoreUnusableError(
-            f"store {folder} is on a network file system ({kind}), where LMDB's locks do not work "
-            f"between machines and the store would be damaged. {_LOCAL}"
-        )
+        raise StoreUnusableError(_NETWORK.format(folder, kind))
 
 
 def _require_ours(folder: Path) -> None:
     """Refuse a file that LMDB would crash on, or that is no store; verify a suspect one."""
     data, restore = folder / DATA_FILE, "Restore it from a backup; to start over, move it away"
-    if not data.is_file():
-        raise StoreUnusableError(f"{data} is not a file; move it away, or name another folder")
     if not data.stat().st_size:
         raise StoreUnusableError(f"{data} is empty: its content was lost. {restore} yourself")
     # Without LMDB's lock file, the file was copied here and has not been opened since.

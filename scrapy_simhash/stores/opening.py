@@ -7,7 +7,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from pkgutil import resolve_name
 from typing import TYPE_CHECKING
-from urllib.parse import parse_qsl, urlencode, urlsplit
+from urllib.parse import parse_qsl, urlencode
 
 from scrapy_simhash.errors import StoreUnusableError
 
@@ -28,6 +28,10 @@ ENGINES = {
 # Without characters that have a meaning in patterns. Without colons: `a:tables` would look like the
 # tables of `a`, which deletes its old ones.
 _PREFIX = re.compile(r"[\w.-]{1,64}", re.ASCII)
+# What follows the scheme, up to the options.
+_SERVER = re.compile(r"([^@/?#]*@)?(\[[0-9a-fA-F:.]+\]|[^@/?#:]*)(:0*[1-9][0-9]*)?(/[0-9]*)?")
+_SOCKET = re.compile(r"([^@/?#]*@)?/[^@?#]+")
+_LIKE_SERVER = re.compile(f"({'|'.join(SERVER_SCHEMES)})(:|//)", re.IGNORECASE)
 _TLS_OPTIONS = ("ca_certs", "certfile", "keyfile", "cert_reqs", "check_hostname")
 _OPTIONS = {"prefix", "db", *(f"ssl_{name}" for name in _TLS_OPTIONS)}
 
@@ -92,19 +96,12 @@ def folder_of(url: str) -> Path | None:
     if is_url and scheme.lower() in SERVER_SCHEMES:
         server_address(url)
         return None
-    meant = [each for each in SERVER_SCHEMES if url.lower().startswith((f"{each}:", f"{each}//"))]
-    if is_url:
-        problem = f": unknown scheme {scheme!r}; name a folder, {MEMORY}, or one server with "
-        problem += ", ".join(SERVER_SCHEMES)
-    elif url.endswith(":"):
-        problem = f" is no {MEMORY}; write ./{url} for a folder"
-    elif meant:
-        problem = f": write {meant[0]}://HOST, or ./{url} for a folder"
-    elif not url:
-        problem = " names no folder"
-    else:
-        return Path(url)
-    raise ValueError(f"store URL {show_url(url)!r}{problem}")
+    if is_url or not url or url.endswith(":") or _LIKE_SERVER.match(url):
+        raise ValueError(
+            f"store URL {show_url(url)!r} names no store; write a folder (./NAME, where it looks "
+            f"like a URL), {MEMORY}, redis://HOST, rediss://HOST or unix:///SOCKET"
+        )
+    return Path(url)
 
 
 def show_url(url: str) -> str:
@@ -123,35 +120,18 @@ def server_address(url: str) -> tuple[str, str]:
 
     Raises a ValueError for an unknown option, a bad prefix or port.
     """
-    try:
-        parts = urlsplit(url)
-    except ValueError as error:
-        raise ValueError(f"store URL {show_url(url)!r}: {error}") from None
-    scheme = parts.scheme
-    options = dict(parse_qsl(parts.query, keep_blank_values=True))
-    unknown = sorted(options.keys() - _OPTIONS)
-    prefix = options.pop("prefix", "simhash")
-    try:
-        port = parts.port
-    except ValueError:
-        port = 0
-    problem = ""
-    if "@" in url.partition(f"//{parts.netloc}")[2] and "@" not in parts.netloc:
-        problem = (
-            "in user, password and options write %2F for /, %3F for ?, %23 for # and %40 for @"
-        )
-    elif unknown:
+    scheme, _, rest = url.partition("://")
+    place, _, query = rest.partition("?")
+    options = dict(parse_qsl(query, keep_blank_values=True))
+    prefix, problem = options.pop("prefix", "simhash"), ""
+    # redis-py would use number 0 of a path that is none.
+    if "@" in query or not (_SOCKET if scheme.lower() == "unix" else _SERVER).fullmatch(place):
+        problem = "write redis://USER:PASSWORD@HOST:PORT/NUMBER or unix:///SOCKET?db=NUMBER; in "
+        problem += "user, password and options %2F for /, %3F for ?, %23 for # and %40 for @"
+    elif unknown := sorted(options.keys() - _OPTIONS):
         problem = f"unknown option {unknown[0]!r}; take {', '.join(sorted(_OPTIONS))}"
     elif not _PREFIX.fullmatch(prefix):
         problem = f"prefix {prefix!r} must be 1 to 64 letters, digits, '.', '_' or '-'"
-    elif scheme == "unix" and not parts.path:
-        problem = "it names no socket; write unix:///path"
-    elif scheme != "unix" and not re.fullmatch(r"/?|/[0-9]+", parts.path):
-        # redis-py would use number 0
-        problem = f"{parts.path!r} does not number a database; write /0 or nothing"
-    elif scheme != "unix" and port == 0:
-        problem = "its port must be a number from 1 to 65535"
     if problem:
         raise ValueError(f"store URL {show_url(url)!r}: {problem}")
-    query = f"?{urlencode(options)}" if options else ""
-    return f"{scheme}://{parts.netloc}{parts.path}{query}", prefix
+    return f"{scheme.lower()}://{place}{'?' * bool(options)}{urlencode(options)}", prefix

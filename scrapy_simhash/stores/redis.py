@@ -39,6 +39,7 @@ from scrapy_simhash.stores.keyvalues import (
     TEXTS,
     Engine,
     KeyValues,
+    Row,
     cut,
 )
 from scrapy_simhash.stores.opening import server_address, show_url
@@ -50,7 +51,6 @@ if TYPE_CHECKING:
 
 
 Result = TypeVar("Result")
-_Row: TypeAlias = tuple[str, bytes]  # table and key
 _Command: TypeAlias = tuple[Any, ...]
 logger = logging.getLogger(__name__)
 
@@ -63,9 +63,7 @@ _LEAD_BYTES = defaultdict(lambda: 2, {DOCUMENTS: 7, TEXTS: 7, TABLES: 1, HEADER:
 # A field takes the server a microsecond, a change some; meanwhile it answers nobody else.
 _FIELDS_PER_CALL, _CHANGES_PER_CALL, _HASHES_PER_CALL = 4_096, 8_192, 256
 _TRIES = 5
-_HEADER: _Row = (HEADER, HEADER_KEY)
-# What is known to be needed then is nearly all; a step costs what it looks at once more.
-_STEPS_AHEAD = 2
+_HEADER: Row = (HEADER, HEADER_KEY)
 
 # Takes fields, each behind its hash and before its largest size; returns their values, or the sizes
 # of those that are larger.
@@ -129,12 +127,10 @@ class RedisValues(KeyValues):
     def __init__(self, engine: RedisEngine, header: bytes | None) -> None:
         self._engine, self._prefix = engine, engine.prefix
         # What the server has; of a large set in TABLES, how many bytes.
-        self._rows: dict[_Row, Any] = {_HEADER: header} if header else {}
+        self._rows: dict[Row, Any] = {_HEADER: header} if header else {}
         # What this transaction puts in its place, and which members it adds (True) or removes then.
-        self._put: dict[_Row, bytes | None] = {}
-        self._changed: defaultdict[_Row, dict[bytes, bool]] = defaultdict(dict)
-        # While somebody looks ahead: what was not there.
-        self._lacked: dict[_Row, None] | None = None
+        self._put: dict[Row, bytes | None] = {}
+        self._changed: defaultdict[Row, dict[bytes, bool]] = defaultdict(dict)
 
     def ask(self, *commands: _Command) -> list[Any]:
         """Read in one round trip, the header last: then it was the same all the time."""
@@ -143,19 +139,8 @@ class RedisValues(KeyValues):
             raise _ChangedError
         return answers
 
-    def look_ahead(self, look: Callable[[KeyValues], object]) -> None:
-        for _ in range(_STEPS_AHEAD):
-            looking = RedisValues(self._engine, None)
-            looking._rows, looking._lacked = self._rows, {}
-            look(looking)
-            self.fetch(looking._lacked)
-
-    def fetch(self, wanted: Iterable[_Row]) -> None:
-        """Read rows ahead in one round trip; they are as they were at one moment."""
-        lacked = {row: None for row in wanted if row not in self._rows and row not in self._put}
-        if self._lacked is not None:
-            self._lacked |= lacked
-            return
+    def fetch(self, rows: Iterable[Row]) -> None:
+        lacked = {row: None for row in rows if row not in self._rows and row not in self._put}
         for some in cut(lacked, _FIELDS_PER_CALL):
             asked: list[Any] = []
             for table, key in some:
@@ -189,10 +174,12 @@ class RedisValues(KeyValues):
         self.fetch((table, key) for key in keys)
         rows, crowded = list[bytes](), list[bytes]()
         for key in keys:
-            row, members = self._rows.get((table, key)), list[bytes]()
+            row = self._rows.get((table, key))
+            if not row and (table, key) not in self._changed:
+                continue  # as most are
+            members = list[bytes]()
             most = in_bucket and in_bucket * (SETS[table] - len(key))
-            too_large = isinstance(row, int) and most and row > most
-            if not too_large and (row or (table, key) in self._changed):
+            if not (too_large := isinstance(row, int) and most and row > most):
                 members = self._list_members(table, key)
             if too_large or (in_bucket and len(members) > in_bucket):
                 crowded.append(key)
@@ -337,7 +324,7 @@ class RedisEngine(Engine):
         """Turn errors of redis-py into one that names the cure."""
         try:
             yield
-        except (exceptions.RedisError, OSError, ValueError, TypeError) as error:
+        except (exceptions.RedisError, OSError, ValueError, TypeError, OverflowError) as error:
             # The error message may contain the URL.
             said = str(error).replace(self._address, self.url)
             found = f"{type(error).__name__} {said}"

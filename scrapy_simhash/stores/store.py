@@ -95,6 +95,7 @@ class Store(AbstractContextManager["Store"]):
         self.url, self.readonly, self.engine = engine.url, engine.readonly, engine
         self._hosts = Hosts()
         self.dissolved: set[int] = set()
+        self._known_hosts: dict[str, bool] = {}
         self._recall_header = lru_cache(maxsize=1)(self._read_header)
         self.distance = 0  # until the design is known
 
@@ -114,11 +115,12 @@ class Store(AbstractContextManager["Store"]):
             engine.open()
             if not self.readonly:
                 engine.run(make, writing=True)
-            self._wanted = recipe, seed, rule, None if automatic else design.name
+            self._wanted: dict[str, Any] = {"recipe": recipe, "seed": seed, "rule": rule}
+            self._wanted["design"] = None if automatic else design.name
             header = self.read(lambda stored: stored.header)
             self.recipe, self.rule, self.seed = header.recipe, header.rule, header.seed
             # The store may be deleted, and another one made in its place.
-            self._wanted = self.recipe, self.seed, None, None
+            self._wanted = {"recipe": self.recipe, "seed": self.seed}
             self.distance = choose_distance(distance, parse_design(header.design), self.rule)
         except BaseException:
             engine.close()
@@ -128,21 +130,11 @@ class Store(AbstractContextManager["Store"]):
         """Run a function that reads the documents in one transaction; it may run several times."""
         return self.engine.run(lambda values: work(self._begin(values)), writing=False)
 
-    def write(self, work: Callable[[Documents], Result], *, ahead: bool = False) -> Result:
-        """Run a function in one durable transaction, see `Engine.run`.
-
-        With `ahead` it is run for nothing before, to read what it needs in few round trips.
-        """
+    def write(self, work: Callable[[Documents], Result]) -> Result:
+        """Run a function in one durable transaction, see `Engine.run`."""
         if self.readonly:
             raise ValueError(f"the store at {self.url} was opened read-only")
-
-        def run(values: KeyValues) -> Result:
-            stored = self._begin(values)
-            if ahead:
-                stored.look_ahead(work)
-            return work(stored)
-
-        return self.engine.run(run, writing=True)
+        return self.engine.run(lambda values: work(self._begin(values)), writing=True)
 
     def _begin(self, values: KeyValues) -> Documents:
         """Read the header first: another process may have changed the tables."""
@@ -153,12 +145,19 @@ class Store(AbstractContextManager["Store"]):
                 what = "has no header; restore it from a backup"
             raise StoreUnusableError(f"the store at {self.url} {what}")
         header, prober = self._recall_header(packed)
-        return Documents(values, prober, header, self.dissolved)
+        return Documents(values, prober, header, self.dissolved, self._known_hosts)
 
     def _read_header(self, packed: bytes) -> tuple[Header, Prober]:
         """Read a header, and refuse that of another store."""
         header = unpack_header(packed)
-        header.require(*self._wanted)
+        for name, given in self._wanted.items():
+            if given not in {None, own := getattr(header, name)}:
+                shown = "" if name == "seed" else f": {own}, and {given} is wanted"
+                raise StoreMismatchError(
+                    f"the store was made with another {name}{shown}. Set it back (SIMHASH_RULE, or "
+                    "SIMHASH_TABLES = 'auto'), or name another SIMHASH_STORE (--store) and crawl "
+                    "again; `scrapy simhash check --rebuild --tables` changes the design"
+                )
         design = parse_design(header.design)
         if self.distance > design.reach_bits:
             raise StoreUnavailableError(
@@ -209,7 +208,8 @@ class Store(AbstractContextManager["Store"]):
             judge = Judge(stored, rule, crawl, incremental, self._hosts)
             verdicts, taken = [], count(first)
             for document in documents:
-                stored.read_ahead(document, rule)
+                if self.engine.shared:
+                    stored.read_ahead(document, rule)
                 verdict, (number, record, wording) = judge.judge(document)
                 if not self.readonly:
                     number = stored.save(number or next(taken), record, wording)
@@ -374,13 +374,14 @@ class Store(AbstractContextManager["Store"]):
 
         def work(stored: Documents, numbers: Collection[int]) -> int:
             found = stored.get_all(numbers)
+            stored.read_ahead_of(found.items())
             for each in found.items():
                 stored.remove(*each)
             return len(found)
 
         chosen = self.read(lambda stored: add_duplicates(stored, documents))
         parts = cut(chosen, _DOCUMENTS_PER_DELETION)
-        return sum(self.write(partial(work, numbers=part), ahead=True) for part in parts)
+        return sum(self.write(partial(work, numbers=part)) for part in parts)
 
 
 def _add_texts(stored: Documents, records: Mapping[int, Record]) -> list[StoredDocument]:

@@ -15,18 +15,10 @@ from msgspec import structs
 
 from scrapy_simhash.errors import DamagedError
 from scrapy_simhash.judging.documents import Record, State
-from scrapy_simhash.judging.words import Counts, sort_distinct
-from scrapy_simhash.pages.addresses import host_of
+from scrapy_simhash.judging.words import sort_distinct
 from scrapy_simhash.pages.facts import Reader
-from scrapy_simhash.stores.documents import Documents, fingerprint_row, site_key, unpack_wording
-from scrapy_simhash.stores.keys import (
-    DISSOLVED,
-    KEYS_OF_A_PAGE,
-    choose_keys,
-    keys_of,
-    make_member,
-    name_keys,
-)
+from scrapy_simhash.stores.documents import Documents, list_leads, unpack_wording
+from scrapy_simhash.stores.keys import DISSOLVED
 from scrapy_simhash.stores.keyvalues import (
     FINGERPRINTS,
     IDENTITIES,
@@ -36,12 +28,11 @@ from scrapy_simhash.stores.keyvalues import (
     TEXTS,
     cut,
     number_of,
-    octets,
 )
 from scrapy_simhash.tables import ROW, ROW_BYTES, Prober
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator
 
     from numpy.typing import NDArray
 
@@ -50,7 +41,6 @@ if TYPE_CHECKING:
 _NO_WORDING = "no page is dropped for it until it was fetched again, which mends it"
 _DERIVED = (IDENTITIES, FINGERPRINTS, SITES, KEYS)
 _RECORDS_PER_READ = 1_000
-_ROWS_PER_SLICE = 65_536
 
 
 class Check:
@@ -67,7 +57,7 @@ class Check:
             if isinstance(record, DamagedError):
                 self._damaged[number] = record
                 continue
-            for table, row, must in _list_rows(number, record, seed, dissolved):
+            for table, row, must in list_leads(number, record, seed, dissolved):
                 self._rows[table][row] = must
             record.facts = structs.replace(record.facts, sketch=b"")
             self._records[number] = record
@@ -104,20 +94,13 @@ class Check:
 
     def _compare_tables(self) -> Iterator[str]:
         """Compare each table with the fingerprints of the records."""
-        own = (
-            each.facts.fingerprint
-            for each in self._records.values()
-            if each.state != State.DUPLICATE
-        )
-        wanted = sort_distinct(np.fromiter(own, np.uint64))
+        kept = (each for each in self._records.values() if each.state != State.DUPLICATE)
+        wanted = {each.facts.fingerprint for each in kept}
         for number in range(len(self._stored.prober.design.tables)):
-            held = read_table(self._stored, number)
-            for what, some in (
-                ("is missing in", wanted[Counts(held).count(wanted) == 0]),
-                ("leads to nothing in", held[Counts(wanted).count(held) == 0]),
-            ):
-                for each in some.tolist():
-                    yield f"fingerprint {each:016x} {what} table {number}"
+            held = {*read_table(self._stored, number).tolist()}
+            for each in sorted(wanted ^ held):
+                what = "is missing in" if each in wanted else "leads to nothing in"
+                yield f"fingerprint {each:016x} {what} table {number}"
 
     def _check_texts(self) -> Iterator[str]:
         """Find unreadable texts, and documents or texts without the other."""
@@ -137,24 +120,6 @@ class Check:
                 yield f"{error.what}; {_NO_WORDING}"
         for number in sorted(without):
             yield f"{self._name(number)} lacks its text; {_NO_WORDING}"
-
-
-def _list_rows(
-    number: int, record: Record, seed: int, dissolved: set[int]
-) -> Iterator[tuple[str, tuple[bytes, bytes], bool]]:
-    """List what leads to a document: table; key and member, or value; and whether it must."""
-    page = record.facts
-    yield IDENTITIES, (page.identity, octets(number)), True
-    if record.state == State.DUPLICATE:
-        return
-    yield FINGERPRINTS, fingerprint_row(number, record), True
-    # A sample or a name has some of them only.
-    if member := make_member(number, record, seed):
-        yield SITES, (site_key(host_of(page.url), seed), member), False
-    for name in name_keys(page, page.group, seed):
-        yield KEYS, (octets(name), octets(number)), False
-    for key in choose_keys(keys_of(record), dissolved, KEYS_OF_A_PAGE):
-        yield KEYS, (octets(key), octets(number)), True
 
 
 def _lead(table: str, member: bytes) -> int:
@@ -179,16 +144,12 @@ def rebuild(stored: Documents, design: Design) -> dict[str, int]:
     for some in cut(stored.scan(), _RECORDS_PER_READ):
         sound = [(number, each) for number, each in some if isinstance(each, Record)]
         damaged += len(some) - len(sound)
-
-        def index(anew: Documents, sound: Sequence[tuple[int, Record]] = sound) -> None:
-            for each in sound:
-                anew.index(*each)
-
         # A new one each time, or it would remember all keys.
         anew = replace(stored, prober=Prober(design), dissolved=remembered)
-        anew.look_ahead(index)
-        index(anew)
-        readers |= {record.facts.reader for _, record in sound}
+        anew.read_ahead_of(sound)
+        for number, record in sound:
+            anew.index(number, record)
+            readers.add(record.facts.reader)
     stored.put_header(design=design.name, readers=tuple(sorted(readers)))
     return {"tables": len(design.tables)} | ({"damaged": damaged} if damaged else {})
 
@@ -212,8 +173,9 @@ def read_table(stored: Documents, number: int) -> NDArray[np.uint64]:
     """Read the distinct fingerprints of a table, sorted; leaves out damaged keys, see `Check`."""
     lead, key_bytes = bytes((number,)), 1 + stored.prober.design.key_bytes
     widths = key_bytes, ROW_BYTES - key_bytes
-    parts = [np.empty(0, np.uint64)]
-    for some in cut(stored.values.scan(TABLES, lead), _ROWS_PER_SLICE):
-        rows = b"".join(key + rest for key, rest in some if (len(key), len(rest)) == widths)
-        parts.append(np.frombuffer(rows, ROW)["permuted"])
-    return sort_distinct(stored.prober.design.tables[number].restore(np.concatenate(parts)))
+    rows = bytearray()
+    for key, rest in stored.values.scan(TABLES, lead):
+        if (len(key), len(rest)) == widths:
+            rows += key + rest
+    permuted = np.frombuffer(rows, ROW)["permuted"].astype(np.uint64)
+    return sort_distinct(stored.prober.design.tables[number].restore(permuted))

@@ -63,7 +63,7 @@ check --store empty -> data.mdb is empty -> Restore it from a backup
 check --store cut -> is cut short: 9,000 of -> Restore it from a backup
 check --store other -> is not a store of scrapy_simhash -> name another folder
 check --store ftp://host/ -> ftp://host/ -> redis
-check --store redis:/host -> store URL 'redis:/host' -> write redis://HOST
+check --store redis:/host -> store URL 'redis:/host' -> redis://HOST
 check --store redis://localhost:1 -> redis://localhost:1 cannot be reached -> check that it runs
 -s SIMHASH_DISTANCE=9 check -> SIMHASH_DISTANCE = 9 -> must be 0 to 7 bits
 -s SIMHASH_TABLES=5x check -> '5x' is not a table design -> take auto, 4, 10, 16, 20

@@ -56,13 +56,13 @@ def write_text(store: Path) -> None:
 
 STORE = "SIMHASH_STORE"
 WIDER = {"SIMHASH_TABLES": 20, "SIMHASH_DISTANCE": 4}
-CURES = ["table design 10, not 20", "SIMHASH_TABLES", "scrapy simhash check --rebuild"]
+CURES = ["another design: 10, and 20 is wanted", "SIMHASH_TABLES", "scrapy simhash check --rebuild"]
 
 
 @pytest.mark.parametrize(
     ("made", "settings", "facts"),
     [
-        ({"recipe": Recipe(window=3)}, {}, ["another recipe", "window=3", f"Name another {STORE}"]),
+        ({"recipe": Recipe(window=3)}, {}, ["another recipe", "window=3", f"name another {STORE}"]),
         ({"tables": 10}, WIDER, CURES),
         (
             {"tables": "6:2", "distance": 2},

@@ -58,10 +58,9 @@ async def test_a_crawl_goes_on_beside_one_that_is_stopped(
         monkeypatch.setattr(WaitingSpider, "at", {"/2": stop, "/8": go_on}, raising=False)
         # What is set above is of this process.
         done = await crawl(tmp_path, site.urls(), WaitingSpider, SIMHASH_PROCESSES=0)
-        pid = children[0].process.pid
     assert done.paths == [f"/{number}" for number in range(0, 12, 2)]
     told = [text for text in caplog.messages if text.startswith("The store cannot be written, ")]
-    assert [f"process {pid} has been writing" in text for text in told] == [True]
+    assert ["another process has been writing" in text for text in told] == [True]
     assert len(list_states(tmp_path)) == 12
 
 

@@ -61,7 +61,7 @@ class StoreMachine(RuleBasedStateMachine):
         self.patch.setattr("scrapy_simhash.stores.documents.SAMPLE", SAMPLE)
         self.patch.setattr("scrapy_simhash.stores.keys.MOST_UNDER_KEY", MOST_UNDER_KEY)
         self.patch.setattr("scrapy_simhash.stores.keys._MOST_REMEMBERED", 5)
-        for module in ("keys", "upkeep"):
+        for module in ("keys", "documents"):
             self.patch.setattr(f"scrapy_simhash.stores.{module}.KEYS_OF_A_PAGE", 4)
         # Whether a sample may have a gap: a page left it since all of them were made anew.
         self.left = False

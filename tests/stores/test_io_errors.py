@@ -150,7 +150,7 @@ def test_after_an_io_error_pages_pass_not_judged(tmp_path: Path) -> None:
     new = verdicts.count("new")
     assert verdicts == ["new"] * new + ["not_judged store_unavailable"] * (8 - new)
     assert done.stderr.count("The store cannot be written") == 1
-    assert (folder / "suspect").read_text().endswith("Input/output error)")
+    assert (folder / "suspect").stat().st_mode == 0o100600
     with open_store(str(folder)) as store:
         assert 1 <= store.stats()["documents"] == new - int(unwritten) < new
         assert store.check() == []
@@ -193,7 +193,6 @@ QUICK, STATES = 30, int(os.environ.get("SIMHASH_TEST_POWER_CUTS", "100"))
 WRITER = """
 import os, random, sys
 from pathlib import Path
-from scrapy_simhash.stores.copying import compact
 from tests.helpers.documents import document, open_lmdb
 from tests.helpers.powercut import fingerprint_of
 
@@ -232,7 +231,6 @@ with open_lmdb(folder) as store:
         step(store)
         acknowledge(store)
     acknowledge(store)
-compact(folder)
 with open_lmdb(folder) as store:
     store.find_and_add([document("after", 5)])
     acknowledge(store)

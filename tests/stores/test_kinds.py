@@ -13,13 +13,12 @@ from typing import Any, ClassVar
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import rule, run_state_machine_as_test
+from hypothesis.stateful import run_state_machine_as_test
 
 from scrapy_simhash import open_store
 from scrapy_simhash.errors import StoreError
 from scrapy_simhash.pages.facts import Recipe
 from scrapy_simhash.stores import keyvalues
-from scrapy_simhash.stores.copying import compact
 from scrapy_simhash.stores.documents import Documents
 from scrapy_simhash.stores.keyvalues import FORMAT, IDENTITIES, TABLES, Engine, Header, KeyValues
 from scrapy_simhash.stores.lmdb import MemoryEngine
@@ -172,7 +171,7 @@ def test_probe_is_complete_and_exact(engine: Engine, name: str, data: st.DataObj
 
     def work(values: KeyValues) -> None:
         header = Header(FORMAT, "", Recipe(), name, 0, "words")
-        tables = Documents(values, prober, header, set())
+        tables = Documents(values, prober, header, set(), {})
         for row in chain.from_iterable(map(prober.split, stored)):
             values.add(TABLES, *row)
         for distance in range(design.reach_bits + 1):
@@ -203,12 +202,6 @@ class LmdbMachine(StoreMachine):
         super().teardown()
         if hasattr(self, "folder"):
             shutil.rmtree(self.folder)
-
-    @rule()
-    def compact(self) -> None:
-        self.store.close()
-        compact(self.folder)
-        self.open()
 
 
 TestLmdbMachine = LmdbMachine.TestCase

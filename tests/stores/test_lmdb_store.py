@@ -32,9 +32,9 @@ def test_what_a_store_was_made_with_is_kept(home: str) -> None:
     other = "another recipe.*window=3.*features_version=7.*window=2.*SIMHASH_STORE"
     refused: list[tuple[dict[str, Any], str]] = [
         ({"recipe": Recipe(2, 1, 1)}, other),
-        ({"tables": "4"}, "table design 10, not 4. Set SIMHASH_TABLES"),
+        ({"tables": "4"}, "another design: 10, and 4 is wanted. Set it back"),
         ({"seed": 78}, "another seed"),
-        ({"rule": "words"}, "SIMHASH_RULE is 'words', but the store was made with 'plain'"),
+        ({"rule": "words"}, "another rule: plain, and words is wanted. Set it back"),
         ({"distance": 5}, "distance 5.*complete for 0 to 4"),
     ]
     for given, message in refused:

@@ -278,7 +278,7 @@ def test_what_was_delivered_comes_in_as_was_recorded(run: Run, tmp_path: Path, h
     [
         ({"seed": 8}, "made with another seed"),
         ({"recipe": Recipe(window=2)}, "another recipe"),
-        ({"rule": "plain"}, "SIMHASH_RULE is 'words', but the store was made with 'plain'"),
+        ({"rule": "plain"}, "another rule: plain, and words is wanted"),
     ],
 )
 def test_a_store_that_was_made_otherwise_is_refused(
