@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import logging
-from dataclasses import replace
+from collections import Counter
 from functools import partial
 from typing import TYPE_CHECKING, Self
 from weakref import WeakKeyDictionary, WeakSet
@@ -42,7 +42,6 @@ if TYPE_CHECKING:
 
     from scrapy_simhash.crawl.policy import JudgedPages
     from scrapy_simhash.judge.messages import Closed, Opened, ToJudge, Wanted
-    from scrapy_simhash.pages.facts import Reader
 
 logger = logging.getLogger(__name__)
 
@@ -73,19 +72,15 @@ class SimhashDownloaderMiddleware:
             )
         if unknown := describe_unknown(crawler.settings):
             logger.warning("Ignored %s", unknown)
-        self.looking = running.is_looking()
-        if self.looking:  # write neither to the store nor to its log
-            config = replace(config, readonly=True, log=None, processes=0)
         self.config = running.place_log(running.place_store(config))
         self._option = running.name_store(crawler.settings, self.config)
         self._crawler = crawler
         self._given = running.make_open(self.config)
         self._judges: Judges | None = None  # while the store is open
         self._log = logs.CrawlLog()
-        self._readers: tuple[Reader, ...] = ()  # of whom the store has pages
         self._fuse = Fuse()
-        self._is_failing = self._has_warned_of_unnamed = False
-        self._warned = 0
+        self._looks = running.is_looking()  # for a page or two, which no crawl gets
+        self._befell = Counter[str]()  # what pages are warned of the first times only
         self._ended = ""  # why
         self._polling: asyncio.TimerHandle | None = None
         self._told = 0.0  # when it was told how far the crawl is
@@ -110,6 +105,8 @@ class SimhashDownloaderMiddleware:
 
     async def spider_opened(self, spider: Spider) -> None:
         """Open store and log, and start the judges; stop the crawl if the store cannot be used."""
+        if self._looks:
+            return
         try:
             opened = await self._open(spider)
         except Exception as error:
@@ -154,7 +151,7 @@ class SimhashDownloaderMiddleware:
 
     def engine_started(self) -> None:
         """Warn if pages are judged that nobody drops; the other middleware is open by now."""
-        if self._judges is not None and not (self.delivery.followed or self.looking):
+        if self._judges is not None and not self.delivery.followed:
             running.tell_half("SPIDER_MIDDLEWARES", "no page is dropped")
 
     async def _open(self, spider: Spider) -> Opened:
@@ -168,7 +165,7 @@ class SimhashDownloaderMiddleware:
             await judges.close()
             raise
         self._judges = judges
-        self._readers, self._fuse = opened.readers, Fuse(opened.shares)
+        self._fuse = Fuse(opened.shares)
         # The garbage collector passes over what is there: 80,000 objects that stay, which else
         # hold the event loop for 30 ms every few hundred pages.
         gc.freeze()
@@ -218,7 +215,7 @@ class SimhashDownloaderMiddleware:
         self._ended, limits = reason, self.end.describe_limits(reason)
         if self._judges is not None:
             await self._close(self._judges, limits)
-        if self.looking:  # each page had a line of its own
+        if self._looks:
             return
         for level, text in self.end.list_lines(limits, has_log=self._log.path is not None):
             self._logger.log(level, "%s", running.add_option(text, self._option))
@@ -273,8 +270,6 @@ class SimhashDownloaderMiddleware:
             self.delivery.requested(request, inline=True)
         page = self.pages[request] = await self._judge(request, response, scheduled)
         decision = page.decision
-        if self.looking:
-            logger.info("%s", logs.describe_look(decision))
         request.meta[policy.META_KEY] = decision.make_verdict()
         self._log.write(decision)
         if page.number and self.delivery.followed:
@@ -328,19 +323,25 @@ class SimhashDownloaderMiddleware:
                 reason = asked if isinstance(asked, str) else "no_store"
                 error = [f"HTTP {response.status}"] * (reason == "status")
                 return JudgedPage(pass_over(reason=reason, tests=error))
-            if self.looking:
-                return await self._look(judges, request, response)
             young, action = scheduled and reader != NOBODY, "flag"
             if young and self.delivery.followed:
                 action = policy.choose_action(self._crawler, self.config, request)
-            self._warn_of_unnamed(request, reader)
+            if reader == NOBODY:
+                self._warn(
+                    "unnamed",
+                    1,
+                    "The callback %s of %s is no method of the spider: none of its pages is "
+                    "dropped, and no page is dropped for one of them",
+                    quote(repr(request.callback)),
+                    quote(request.url),
+                )
             # A page from a cache says nothing of when its site changes.
             cached = "cached" in response.flags
             again = None if cached else partial(policy.ask_again, self._crawler, request)
             number, future = judges.ask(asked, response.body, action, young=young, refetch=again)
             said = await future
             decision = said.decision or pass_over(reason="failed")
-            self._is_failing = False
+            self._befell["store_unavailable"] = 0
             if said.waited_seconds:
                 stats, seconds = self._crawler.stats, said.waited_seconds
                 stats.inc_value("simhash/waited_seconds", seconds)  # type: ignore[arg-type]
@@ -361,30 +362,6 @@ class SimhashDownloaderMiddleware:
             self._logger.error("Not judged: %s: %s", *about)  # noqa: TRY400
             return JudgedPage(pass_over(reason="failed"))
 
-    def _warn_of_unnamed(self, request: Request, reader: Reader) -> None:
-        """Warn once of callbacks that have no name."""
-        if reader == NOBODY and not self._has_warned_of_unnamed:
-            self._has_warned_of_unnamed = True
-            self._logger.warning(
-                "The callback %s of %s is no method of the spider: none of its pages is dropped, "
-                "and no page is dropped for one of them",
-                quote(repr(request.callback)),
-                quote(request.url),
-            )
-
-    async def _look(self, judges: Judges, request: Request, response: Response) -> JudgedPage:
-        """Judge a page that somebody looks at, as one for each callback that the store has."""
-        octets = len(response.body)
-        decision = self._log.pass_over(response.url, reason="no_store", body_bytes=octets)
-        for reader in self._readers or (NOBODY,):
-            asked = policy.select_page(self._crawler, self.config, request, response, reader)
-            if isinstance(asked, Fetched):
-                said = await judges.ask(asked, response.body)[1]
-                decision = said.decision or decision
-            if decision.status in {"near_duplicate", "revisit"}:
-                break
-        return JudgedPage(decision)
-
     async def _read_text(self, judges: Judges, page: Fetched, response: Response) -> str:
         """Read the main text to hand over; all visible text where the reader fails, counted."""
         text = failed = ""
@@ -397,34 +374,30 @@ class SimhashDownloaderMiddleware:
                 break
             failed = failed or "no text"
         if failed:
-            has_warned = self._crawler.stats.get_value("simhash/failed/text")
             self._crawler.stats.inc_value("simhash/failed/text")
-            self._logger.log(
-                logging.DEBUG if has_warned else logging.WARNING,
-                "%s found no main text of %s, whose whole text is handed over: %s",
-                self.config.text_reader,
-                quote(response.url),
-                failed,
-            )
+            told = "%s found no main text of %s, whose whole text is handed over: %s"
+            self._warn("text", 1, told, self.config.text_reader, quote(response.url), failed)
         return text
 
     def _tell_not_judged(self, error: NotJudgedError, url: str) -> None:
         """Warn of the first pages that the user's code fails on, and of a store that does."""
-        level, detail = logging.DEBUG, printable(error.detail)[:MOST_ERROR_CHARACTERS]
-        if error.reason == "store_unavailable":
-            if not self._is_failing:
-                self._logger.warning("Pages are not judged while the store fails: %s", detail)
-            self._is_failing = True
-        elif error.reason in {"failed", "scope_failed"} and self._warned < _MOST_WARNED:
-            self._warned += 1
-            level = logging.WARNING
-        self._logger.log(level, "Not judged: %s: %s: %s", quote(url), error.reason, detail)
+        reason, detail = error.reason, printable(error.detail)[:MOST_ERROR_CHARACTERS]
+        if reason == "store_unavailable":
+            self._warn(reason, 1, "Pages are not judged while the store fails: %s", detail)
+        most = _MOST_WARNED if reason in {"failed", "scope_failed"} else 0
+        self._warn("failed", most, "Not judged: %s: %s: %s", quote(url), reason, detail)
 
     # What is told and written
 
     @property
     def _logger(self) -> logging.LoggerAdapter[logging.Logger]:
         return logging.LoggerAdapter(logger, {"spider": self._crawler.spider})
+
+    def _warn(self, what: str, most: int, text: str, *given: str) -> None:
+        """Warn of what befell a page, if it is among the first ones; else it is a DEBUG line."""
+        self._befell[what] += most > 0
+        level = logging.WARNING if 0 < self._befell[what] <= most else logging.DEBUG
+        self._logger.log(level, text, *given)
 
     def _tell(self, message: ToJudge) -> None:
         if self._judges is not None:
