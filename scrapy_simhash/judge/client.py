@@ -51,11 +51,9 @@ PAGE_SECONDS = 10.0
 # Pages that a judge has beside those that wait there, so that it always has one to read.
 _MOST_SENT, _MOST_SENT_BYTES = 4, 1 << 19
 _WATCHING_SECONDS = 1.0
-# A judge that has pages to answer and is silent for so long is killed; to load a reader takes a
+# A judge that has pages to answer and stands still for so long is killed; to load a reader takes a
 # second on an idle machine, and to open a store that has to be verified may take minutes.
-_SILENT_SECONDS, _LOADING_SECONDS, _OPENING_SECONDS = 30.0, 60.0, 600.0
-# A page that waits is answered after half of it.
-_WAITING_SECONDS = 60.0
+_STILL_SECONDS, _OPENING_SECONDS = 60.0, 600.0
 _CLOSING_SECONDS = 60.0
 _ENDING_SECONDS = 1.0
 # After so many judges in a row that ended without an answer, all pages pass for a while.
@@ -258,8 +256,8 @@ class JudgeHere(_Judge):
     def _tick(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
-        if self._judge is not None and (seconds := self._judge.tick()) is not None:
-            self._timer = self._loop.call_later(seconds, self._tick)
+        if self._judge is not None:
+            self._timer = self._loop.call_later(self._judge.tick(), self._tick)
 
     async def close(self) -> Closed:
         """Have everything written."""
@@ -292,7 +290,6 @@ class JudgeProcess(_Judge):
         self._site_passes_until: dict[str, float] = {}
         self._deaths = 0  # in a row, of judges that answered nothing
         self._is_ready = self._has_answered = self._is_closing = False
-        self._last_heard = self._loop.time()
         self._passing_until, self._trouble = 0.0, ""
         self._running = asyncio.ensure_future(self._run())
         self._watching = self._loop.call_later(_WATCHING_SECONDS, self._watch)
@@ -301,11 +298,11 @@ class JudgeProcess(_Judge):
 
     async def _run(self) -> None:
         """Start a judge, take what it says, and find out why it ended."""
-        code, at = None, 0
-        self._last_heard, self._has_answered = self._loop.time(), False
+        code, at, self._has_answered = None, 0, False
         try:
             with messages.make_status() as file:
                 self._status = messages.map_status(file.fileno())
+                self._status[1] = time.monotonic()
                 path = [str(folder) for folder in sys.path]
                 self._process = process = await asyncio.create_subprocess_exec(
                     sys.executable,
@@ -360,27 +357,20 @@ class JudgeProcess(_Judge):
 
     def _watch(self) -> None:
         """Kill a judge that takes too long for a page, or stands still."""
-        now = self._loop.time()
-        if now - self._watching.when() > 5 * _WATCHING_SECONDS:
-            # The event loop stood still, and what the judge said meanwhile was not heard yet.
-            self._last_heard = now
+        # Where all stood still, as in a machine that was stopped, so did the judge.
+        was_still = self._loop.time() - self._watching.when() > 5 * _WATCHING_SECONDS
         self._watching = self._loop.call_later(_WATCHING_SECONDS, self._watch)
-        if self._process is None:
+        if self._process is None or was_still or (self._is_ready and not self._jobs):
             return
-        silent_seconds = now - self._last_heard
+        number, since, loading = self._status[:3]
+        job, most_seconds = self._jobs.get(int(number)), _STILL_SECONDS
         if not self._is_ready:
-            if silent_seconds > _OPENING_SECONDS:
-                self._kill()
-            return
-        number, began, loading = self._status[:3]
-        if number in self._jobs:
-            most = _LOADING_SECONDS if loading else self._page_seconds
-            if time.monotonic() - began > most:
-                self._jobs[int(number)].is_late = True
-                self._kill()
-        elif (self._sent and silent_seconds > _SILENT_SECONDS) or (
-            self.waiting and silent_seconds > _WAITING_SECONDS
-        ):
+            most_seconds = _OPENING_SECONDS
+        elif job is not None and not loading:
+            most_seconds = self._page_seconds
+        if time.monotonic() - since > most_seconds:
+            if job is not None:
+                job.is_late = True
             self._kill()
 
     # To the judge
@@ -420,19 +410,11 @@ class JudgeProcess(_Judge):
             if job.future.done():  # or nobody waits for it any more
                 del self._jobs[job.asked.number]
                 continue
-            self._expect({job.asked.number})
+            self._sent.add(job.asked.number)
             self._write(packed)
-
-    def _expect(self, numbers: set[int]) -> None:
-        """Expect answers from now on."""
-        if not self._sent:  # it had nothing to say
-            self._last_heard = self._loop.time()
-        self._sent |= numbers
 
     def tell(self, message: ToJudge) -> None:
         """Tell something; while there is no judge, the next one is told."""
-        if isinstance(message, messages.EndWaits):
-            self._expect(self.waiting)
         if self._is_ready:
             self._write(pack(message))
         else:
@@ -441,7 +423,6 @@ class JudgeProcess(_Judge):
     # From the judge
 
     def _hear(self, message: FromJudge) -> None:
-        self._last_heard = self._loop.time()
         match message:
             case Said(number=number):
                 self._has_answered = True

@@ -85,6 +85,7 @@ _MOST_IN_VAIN = 3
 # Pages of which no document is made are numbered from here on where they are asked for again:
 # beyond those of documents, and below those of young revisits.
 _PAGES_FROM = 1 << 61
+_BEATING_SECONDS = 1.0
 # Numbers of documents are taken so many at a time.
 _NUMBERS = 64
 # Each with the one that follows the links.
@@ -152,6 +153,7 @@ class CrawlJudge:
         )
         self._young = Young(self._store.seed, self._store.dissolved)
         header = self._store.read(lambda stored: stored.header)
+        self._reader.begin(0)
         say(Opened(self._store.seed, header.readers, header.shares))
 
     def take(self, message: ToJudge) -> None:
@@ -173,12 +175,13 @@ class CrawlJudge:
 
     # Time
 
-    def tick(self) -> float | None:
+    def tick(self) -> float:
         """Write what is to be written, and end waits, as far as it is time.
 
         Returns:
-            The seconds after which there is something to do again; None for never.
+            The seconds after which it is to be called again, one at most.
         """
+        self._reader.begin(0)
         now = time.monotonic()
         if self._queue and now >= self._next_commit:
             self._commit()
@@ -188,10 +191,12 @@ class CrawlJudge:
                     young.is_slow = True
                     self._in_vain[pages[0].document.facts.reader] += 1
                 self._release(number)
-        times = [min(map(_end_of_wait, pages)) for pages in self._waiting.values()]
+        # Who watches sees each second that it does not stand still.
+        times = [now + _BEATING_SECONDS]
+        times += [min(map(_end_of_wait, pages)) for pages in self._waiting.values()]
         if self._queue:
             times.append(self._next_commit)
-        return max(0.0, min(times) - time.monotonic()) if times else None
+        return max(0.0, min(times) - time.monotonic())
 
     def _close(self) -> None:
         """Write what is left, and close the store."""
@@ -243,8 +248,6 @@ class CrawlJudge:
             elif isinstance(error, StoreError):
                 reason, detail = "store_unavailable", str(error)
             self._say(Said(number, reason=reason, detail=detail))
-        finally:
-            self._reader.begin(0)
 
     def _read(self, asked: Ask) -> _Page:
         """Read a page, and make its document."""
@@ -406,7 +409,6 @@ class CrawlJudge:
                 made, _ = self._reader.read(number, again.page, again.body, self._store.seed)
                 facts = structs.replace(made.facts, url=asked.doubt.page.facts.url)
                 answer = Page.make(facts, unpack(made.wording))
-            self._reader.begin(0)
         if answer is not None:
             url = asked.doubt.page.facts.url
             with suppress(StoreError):  # what earlier crawls saw is lacking then
@@ -624,7 +626,7 @@ def _serve(pipe: Pipe, status: memoryview[float]) -> None:
     gc.collect()
     gc.freeze()
     gc.set_threshold(10_000, 20, 10)
-    closing, timeout_seconds = False, None
+    closing, timeout_seconds = False, 0.0
     while not closing:
         if (frame := pipe.get(timeout_seconds)) is not None:
             message = unpack_to_judge(frame)

@@ -175,16 +175,19 @@ unpack_from_judge = msgspec.msgpack.Decoder(FromJudge).decode
 def make_status() -> IO[bytes]:
     """Make a file without a name for the status of a judge, see `map_status`."""
     if hasattr(os, "memfd_create"):
-        return os.fdopen(os.memfd_create("scrapy_simhash-status", os.MFD_CLOEXEC), "r+b")
-    return tempfile.TemporaryFile()
+        file = os.fdopen(os.memfd_create("scrapy_simhash-status", os.MFD_CLOEXEC), "r+b")
+    else:
+        file = tempfile.TemporaryFile()  # noqa: SIM115 - for as long as the judge
+    os.pwrite(file.fileno(), bytes(mmap.PAGESIZE), 0)  # so that no write to the memory fails
+    return file
 
 
 def map_status(file: int) -> memoryview[float]:
     """Map the status of a judge, in the memory that its crawl shares.
 
     It is the number of the page that the judge is at, or 0; since when (`time.monotonic`, one clock
-    for all processes); and 1 while it loads a reader or asks the store.
+    for all processes), with 0 as of the last second; and 1 while it loads a reader or asks the
+    store.
     """
     # Memory, because a message for each page would wake the crawl's process each time.
-    os.pwrite(file, bytes(mmap.PAGESIZE), 0)  # so that no write to the memory fails
     return memoryview(mmap.mmap(file, mmap.PAGESIZE)).cast("d")

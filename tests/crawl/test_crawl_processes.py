@@ -153,7 +153,7 @@ class StoppingSpider(PagesSpider):
 async def test_pages_that_fill_the_pipe_of_a_stopped_judge_pass(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(client, "_SILENT_SECONDS", 2.0)
+    monkeypatch.setattr(client, "_STILL_SECONDS", 2.0)
     space = f"<!--{'x' * 1_000_000}-->"
     answers = {f"/{n}": page(n).replace("</body>", f"{space}</body>") for n in range(20)}
     done = await crawl_pages(tmp_path, answers, spider=StoppingSpider, **MANY)
