@@ -52,8 +52,16 @@ class Pipe(logging.Handler):
         # On Linux. With less it waits in the midst of a page while the crawl runs callbacks.
         with suppress(AttributeError, OSError):
             fcntl.fcntl(self._in, fcntl.F_SETPIPE_SZ, _PIPE_BYTES)
+        os.register_at_fork(after_in_child=self._leave)
         self._readable = select.poll()  # `select` takes no file beyond the 1,024th
         self._readable.register(self._in, select.POLLIN | select.POLLHUP)
+
+    def _leave(self) -> None:
+        """Let go of both in a process that a user's code forked, or the crawl would see no end."""
+        logging.getLogger().removeHandler(self)
+        for file in (0, self._in, self._out):
+            os.close(file)
+        self._in = self._out = -1
 
     def get(self, timeout_seconds: float | None = None) -> bytes | None:
         """Wait for a frame; return None if none begins in time. EOFError if none will."""

@@ -100,7 +100,7 @@ async def test_pages_are_judged(tmp_path: Path, count: int) -> None:
     assert (list_judges(), len(list_states(tmp_path))) == (set(), 8)
 
 
-WAYS = dict.fromkeys(("crash", "leave"), "worker_died") | {"fail": "scope_failed"}
+WAYS = dict.fromkeys(("crash", "leave", "fork"), "worker_died") | {"fail": "scope_failed"}
 WAYS |= dict.fromkeys(("eat", "eat quietly"), "out_of_memory")
 HANGS = dict.fromkeys(("hang", "hang deaf"), "timed_out")
 
