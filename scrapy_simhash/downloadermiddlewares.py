@@ -32,16 +32,16 @@ from scrapy_simhash.errors import NotJudgedError, StoreError, StoreUnusableError
 from scrapy_simhash.judge import log as logs
 from scrapy_simhash.judge.client import Judges
 from scrapy_simhash.judge.messages import EndWaits, Gone, Settled
-from scrapy_simhash.pages.facts import NOBODY, Fetched
+from scrapy_simhash.pages.facts import NOBODY, WHOLE_TEXT, Fetched
 from scrapy_simhash.signals import near_duplicate_found
-from scrapy_simhash.stores.opening import MEMORY, show_url
+from scrapy_simhash.stores.opening import show_url
 
 if TYPE_CHECKING:
     from scrapy.crawler import Crawler
     from scrapy.http import Request, Response
 
     from scrapy_simhash.crawl.policy import JudgedPages
-    from scrapy_simhash.judge.messages import Closed, Opened, ToJudge, Wanted
+    from scrapy_simhash.judge.messages import Closed, Opened, ToJudge
 
 logger = logging.getLogger(__name__)
 
@@ -49,8 +49,6 @@ CLOSE_REASON = "simhash_store_unusable"
 _POLLING_SECONDS = 1.0
 _GONE = {404, 410}
 _MOST_LINKS_LOGGED = 1_000  # for people
-# To hand over; the second one where there is no first.
-_TEXTS: tuple[Wanted, ...] = ("text", "whole_text")
 # So many pages are named in warnings; the others in DEBUG lines.
 _MOST_WARNED = 10
 
@@ -174,12 +172,6 @@ class SimhashDownloaderMiddleware:
         return opened
 
     def _tell_opened(self, spider: Spider, opened: Opened) -> None:
-        if self.config.store == MEMORY:
-            self._logger.warning(
-                "SIMHASH_STORE = %r: nothing is kept when this crawl ends, or its judge does, and "
-                "its drops cannot be explained later; name a folder to keep what it saw",
-                self.config.store,
-            )
         self._logger.info(
             "On near-duplicates: %s; store %s%s",
             self.config.action,
@@ -365,7 +357,7 @@ class SimhashDownloaderMiddleware:
     async def _read_text(self, judges: Judges, page: Fetched, response: Response) -> str:
         """Read the main text to hand over; all visible text where the reader fails, counted."""
         text = failed = ""
-        for wanted in _TEXTS:
+        for wanted in (self.config.text_reader, WHOLE_TEXT):
             try:
                 text = (await judges.ask(page, response.body, wanted=wanted)[1]).text
             except NotJudgedError as error:

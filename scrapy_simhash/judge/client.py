@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from typing import TypeAlias
 
     from scrapy_simhash.config import Config
-    from scrapy_simhash.judge.messages import FromJudge, ToJudge, Wanted
+    from scrapy_simhash.judge.messages import FromJudge, ToJudge
     from scrapy_simhash.pages.facts import Fetched, PageFingerprint
 
     # Asks for the page at an address once more; None if the answer proves nothing.
@@ -116,7 +116,7 @@ class Judges:
         action: str = "flag",
         *,
         young: bool = False,
-        wanted: Wanted = "verdict",
+        wanted: str = "verdict",
         refetch: Refetcher | None = None,
     ) -> tuple[int, asyncio.Future[Said]]:
         """Have a page judged; the future may have a NotJudgedError. Also returns its number."""
@@ -289,7 +289,7 @@ class JudgeProcess(_Judge):
         self._late: dict[str, deque[bool]] = {}
         self._site_passes_until: dict[str, float] = {}
         self._deaths = 0  # in a row, of judges that answered nothing
-        self._is_ready = self._has_answered = self._is_closing = False
+        self._is_ready = self._is_closing = False
         self._passing_until, self._trouble = 0.0, ""
         self._running = asyncio.ensure_future(self._run())
         self._watching = self._loop.call_later(_WATCHING_SECONDS, self._watch)
@@ -298,7 +298,7 @@ class JudgeProcess(_Judge):
 
     async def _run(self) -> None:
         """Start a judge, take what it says, and find out why it ended."""
-        code, at, self._has_answered = None, 0, False
+        code, at = None, 0
         try:
             with messages.make_status() as file:
                 self._status = messages.map_status(file.fileno())
@@ -322,7 +322,12 @@ class JudgeProcess(_Judge):
                 try:
                     self._write(pack(self._given))
                     assert process.stdout is not None  # noqa: S101 - a pipe
-                    await self._listen(process.stdout)
+                    # Until it ends, or says what makes no sense.
+                    with suppress(asyncio.IncompleteReadError, msgspec.MsgspecError, OSError):
+                        while True:
+                            size = int.from_bytes(await process.stdout.readexactly(4))
+                            frame = await process.stdout.readexactly(size)
+                            self._hear(messages.unpack_from_judge(frame))
                 finally:
                     self._process, self._is_ready = None, False
                     # To kill one that has just ended takes its exit code from asyncio.
@@ -334,13 +339,6 @@ class JudgeProcess(_Judge):
         except Exception as error:  # noqa: BLE001 - no more processes or files; pages wait for it
             self._trouble = describe_error(error)
         self._ended(code, at)
-
-    async def _listen(self, stdout: asyncio.StreamReader) -> None:
-        """Take what a judge says, until it ends or says what makes no sense."""
-        with suppress(asyncio.IncompleteReadError, msgspec.MsgspecError, ConnectionError):
-            while True:
-                size = int.from_bytes(await stdout.readexactly(4))
-                self._hear(messages.unpack_from_judge(await stdout.readexactly(size)))
 
     def _write(self, *frames: bytes) -> None:
         """Send frames, without waiting."""
@@ -425,7 +423,7 @@ class JudgeProcess(_Judge):
     def _hear(self, message: FromJudge) -> None:
         match message:
             case Said(number=number):
-                self._has_answered = True
+                self._deaths = -1  # its own one does not count
                 self._sent.discard(number)
                 if (job := self._jobs.get(number)) and job.site in self._late:
                     self._late[job.site].append(False)
@@ -471,7 +469,7 @@ class JudgeProcess(_Judge):
         self._blame(code, at)
         self._sent.clear()
         self.waiting.clear()
-        self._deaths = 0 if at or self._has_answered else self._deaths + 1
+        self._deaths = 0 if at else self._deaths + 1
         if self._deaths >= _MOST_DEATHS:
             logger.warning(
                 "Pages are not judged for %d seconds: the process that judges them ended: %s",

@@ -54,7 +54,7 @@ from scrapy_simhash.judging.matching import UNCHANGED, UNDELIVERED, Doubt, Judge
 from scrapy_simhash.judging.rule import Page
 from scrapy_simhash.judging.slots import Slots, show_standing
 from scrapy_simhash.pages.addresses import are_of_one_origin, bound_url, host_of
-from scrapy_simhash.pages.facts import MOSTLY_NEW, NO_LINKS, WHOLE_TEXT, Recipe, Share, unpack
+from scrapy_simhash.pages.facts import MOSTLY_NEW, NO_LINKS, Recipe, Share, unpack
 from scrapy_simhash.stores.documents import Documents
 from scrapy_simhash.stores.opening import MEMORY, open_as_it_is, open_store
 
@@ -99,7 +99,6 @@ class _Page(NamedTuple):
     decision: Decision
     made: PageFingerprint
     document: Document
-    group: str  # of the documents that it is compared with
     since: float  # `time.monotonic`
 
 
@@ -230,9 +229,7 @@ class CrawlJudge:
                 made, _ = self._reader.read(number, asked.page, body, self._store.seed)
                 self._say(Said(number, fingerprint=made))
             else:
-                own = asked.wanted == "text"
-                reader = self._given.config.text_reader if own else WHOLE_TEXT
-                text = self._reader.read_text(number, asked.page, body, reader)
+                text = self._reader.read_text(number, asked.page, body, asked.wanted)
                 self._say(Said(number, text=text))
 
     @contextmanager
@@ -271,7 +268,7 @@ class CrawlJudge:
         )
         document = make_document(made, self._rule, page, scope)
         asked = structs.replace(asked, body=b"")  # while it waits
-        return _Page(asked, decision, made, document, document.facts.group, time.monotonic())
+        return _Page(asked, decision, made, document, time.monotonic())
 
     def _judge(
         self, page: _Page, trusted: Mapping[int, Collection[Change]] | None = None
@@ -317,7 +314,7 @@ class CrawlJudge:
             if checked is None:
                 return
             verdict, entry = checked
-        match = verdict.match
+        match, group = verdict.match, page.document.facts.group
         young = self._young.by_key.get(match.document) if match is not None else None
         if young is not None and self._waits(page, young):
             self._wait_for(page, young.page)
@@ -325,7 +322,7 @@ class CrawlJudge:
         decision = page.decision.complete(verdict, page.document.facts, page.made)
         if match is not None:
             pages = filter(None, (decision.url, decision.requested_url, match.url))
-            decision.new_links = self._links.measure_new(page.made.targets, page.group, *pages)
+            decision.new_links = self._links.measure_new(page.made.targets, group, *pages)
             decision.action = self._choose(page, decision, young)
             if entry is not None:
                 entry.record.new_links = decision.new_links
@@ -344,9 +341,9 @@ class CrawlJudge:
         links = page.made.targets if page.asked.page.leads_on else NO_LINKS
         is_young = self._remember(page, decision, entry, match)
         if is_young and not self._links.flags:  # its callback may fail before it follows them
-            page_links = links._replace(addresses=b""), page.group
+            page_links = links._replace(addresses=b""), group
             self._young.pages[page.asked.number].links, links = page_links, NO_LINKS
-        self._links.note(decision, links, page.group)
+        self._links.note(decision, links, group)
         waited_seconds = began - page.since if waited else 0.0
         self._say(Said(page.asked.number, decision, is_young, waited_seconds))
 
@@ -451,7 +448,12 @@ class CrawlJudge:
             entry = entry._replace(number=self._take_number())
         decision.document = entry.number
         if decision.action in {"", PASS}:
-            self._make_room()
+            if len(self._young.pages) >= MOST_YOUNG:
+                pages = self._young.pages.items()
+                oldest = next((n for n, each in pages if not each.is_settled), 0)
+                if not oldest:
+                    raise StoreUnavailableError(self._failure or "too much is to be written")
+                self._forget(oldest)
             is_new &= entry.record.state == State.DONE
             self._young.add(number, entry, is_new=is_new)
             return True
@@ -469,14 +471,6 @@ class CrawlJudge:
             entry = entry._replace(record=record)
         self._enqueue(Documents.save, *entry)
         return False
-
-    def _make_room(self) -> None:
-        """Forget the oldest young page if there are too many."""
-        if len(self._young.pages) >= MOST_YOUNG:
-            oldest = next((n for n, each in self._young.pages.items() if not each.is_settled), 0)
-            if not oldest:
-                raise StoreUnavailableError(self._failure or "too much is to be written")
-            self._forget(oldest)
 
     def _take_number(self) -> int:
         """Take the number of a new document."""

@@ -47,10 +47,6 @@ class Open(_Message, frozen=True):
     seed: int | None = None  # of the store, for a judge in place of one that died
 
 
-# What is done with a page: judged, or only read: its fingerprint, or a text to hand over.
-Wanted: TypeAlias = Literal["verdict", "fingerprint", "text", "whole_text"]
-
-
 class Ask(_Message, frozen=True):
     """Judge a page, or read it."""
 
@@ -59,7 +55,7 @@ class Ask(_Message, frozen=True):
     body: bytes
     action: str = "flag"  # what happens to it if it is a near-duplicate
     young: bool = False  # the crawl will tell what becomes of it: an original perhaps, and may wait
-    wanted: Wanted = "verdict"
+    wanted: str = "verdict"  # or its "fingerprint", or a text to hand over, by its reader
 
 
 # What became of a young page: its callback ended, and its items came through; they did not, or will
