@@ -89,16 +89,11 @@ def show_share(share: float) -> str:
     return f"{100 * share:.0f} %" if share >= 0.01 else "under 1 %"  # noqa: PLR2004 - a percent
 
 
-def show_bytes(count: float) -> str:
-    """Format a number of bytes in a suitable unit.
+def show_bytes(count: int) -> str:
+    """Format a number of bytes in a suitable unit, such as `1.2 MB`."""
+    from rich.filesize import decimal  # noqa: PLC0415 - for reports only
 
-    >>> show_bytes(1_204_511)
-    '1.2 MB'
-    """
-    for unit, size in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
-        if count >= size:
-            return f"{count / size:.1f} {unit}"
-    return f"{count:.0f} bytes"
+    return decimal(count)
 
 
 def describe_error(error: BaseException) -> str:

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from scrapy.http import Request, Response
 
     from scrapy_simhash.crawl.policy import JudgedPages
-    from scrapy_simhash.judge.messages import Closed, Opened, ToJudge
+    from scrapy_simhash.judge.messages import Opened, ToJudge
 
 logger = logging.getLogger(__name__)
 
@@ -123,7 +123,20 @@ class SimhashDownloaderMiddleware:
         if self._ended:  # meanwhile, as by CLOSESPIDER_TIMEOUT
             await self.spider_closed(self._ended)
             return
-        self._tell_opened(spider, opened)
+        self._logger.info(
+            "On near-duplicates: %s; store %s%s",
+            self.config.action,
+            show_url(self.config.store),
+            " (read-only)" if self.config.readonly else "",
+        )
+        theirs = sorted(each.callback for each in opened.readers if each.spider == spider.name)
+        if theirs and not any(hasattr(spider, name.partition(",")[0]) for name in theirs):
+            self._logger.info(
+                "The store has pages of %s, but of other callbacks (%s): they are compared with no "
+                "page of this crawl",
+                quote(spider.name),
+                ", ".join(theirs),
+            )
 
     def _watch_scheduler(self) -> None:
         """Record the requests that the engine takes from its scheduler; no signal has them."""
@@ -171,22 +184,6 @@ class SimhashDownloaderMiddleware:
         self._poll()
         return opened
 
-    def _tell_opened(self, spider: Spider, opened: Opened) -> None:
-        self._logger.info(
-            "On near-duplicates: %s; store %s%s",
-            self.config.action,
-            show_url(self.config.store),
-            " (read-only)" if self.config.readonly else "",
-        )
-        theirs = sorted(each.callback for each in opened.readers if each.spider == spider.name)
-        if theirs and not any(hasattr(spider, name.partition(",")[0]) for name in theirs):
-            self._logger.info(
-                "The store has pages of %s, but of other callbacks (%s): they are compared with no "
-                "page of this crawl",
-                quote(spider.name),
-                ", ".join(theirs),
-            )
-
     def _poll(self) -> None:
         """Tell how far the crawl is, as often as Scrapy does; end all waits once it closes."""
         loop = asyncio.get_running_loop()
@@ -213,7 +210,7 @@ class SimhashDownloaderMiddleware:
             self._logger.log(level, "%s", running.add_option(text, self._option))
 
     async def _close(self, judges: Judges, limits: str) -> None:
-        """Have everything written; whatever breaks, the judges and the log are closed."""
+        """Have everything written, and count and log the links that only dropped pages had."""
         if self._polling is not None:
             self._polling.cancel()
         try:
@@ -227,15 +224,6 @@ class SimhashDownloaderMiddleware:
                 "%s not written: the store cannot be; their pages come again, or are kept twice",
                 plural(closed.unwritten, "change"),
             )
-        await self._note_links(closed)
-        if limits and self._log.has_lines:
-            self._log.write(self._log.pass_over("", reason=limits, status=logs.CUT_OFF))
-        self._log.close()
-        if self._log.lost:
-            self._crawler.stats.inc_value("simhash/failed/log", self._log.lost)
-
-    async def _note_links(self, closed: Closed) -> None:
-        """Count and log the links that only dropped pages had."""
         found = await asyncio.to_thread(self.end.find_not_followed, closed)
         number = len(found) + closed.beyond * bool(found)
         if number:
@@ -243,6 +231,11 @@ class SimhashDownloaderMiddleware:
         for link in found[:_MOST_LINKS_LOGGED]:
             found_on = {"match_url": link.page_url, "new_links": link.new_links, "links": number}
             self._log.write(self._log.pass_over(link.url, status=logs.NOT_FOLLOWED, **found_on))
+        if limits and self._log.has_lines:
+            self._log.write(self._log.pass_over("", reason=limits, status=logs.CUT_OFF))
+        self._log.close()
+        if self._log.lost:
+            self._crawler.stats.inc_value("simhash/failed/log", self._log.lost)
 
     # Pages
 

@@ -52,7 +52,7 @@ if TYPE_CHECKING:
 # Only of the newest near-duplicates, examples are shown by original; all are counted.
 _MOST_NEWEST = 20_000
 _HOSTS_SHOWN, _GROUPS_SHOWN, _EXAMPLES_SHOWN, _LINKS_SHOWN = 20, 10, 3, 10
-MOST_DROPS = 100
+MOST_DROPS = 30
 _MOST_OF_A_GROUP = 3
 _MOST_DOUBTFUL = 2_000  # as many are looked through for these
 _DRAWN = 30  # would-be drops; of so many without a wrong one, less than a tenth is (95 %)
@@ -270,7 +270,7 @@ def describe_drops(
     store: Store | None,
     progress: Callable[[int, int], object],
 ) -> list[dict[str, Any]]:
-    """Describe up to 100 near-duplicates, with both texts in `rows` where the store has the two."""
+    """Describe up to 30 near-duplicates, with both texts in `rows` where the store has the two."""
     drops: list[dict[str, Any]] = []
     for decision in islice(decisions, MOST_DROPS):
         original_url, tests = decision.match_url or "", decision.tests

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections import Counter, OrderedDict
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from scrapy_simhash._printable import cut, plural, quote
 from scrapy_simhash.judging.documents import STAYS
@@ -185,8 +185,6 @@ UNLIKE_ADDRESSES = 5
 _LEAST_VALUES = 3
 # Shapes of addresses, and those that led to a document, 4 kB each; the oldest are forgotten.
 _MOST_SHAPES = 2_000
-_Key = TypeVar("_Key")
-_Value = TypeVar("_Value")
 _MOST_UNDER_ONE = 100  # documents that are repeated under one parameter
 _Values: TypeAlias = list[set[int]]  # digests of the values of each place, five at most
 
@@ -252,7 +250,7 @@ class Walls:
         return telling and max(found) >= UNLIKE_ADDRESSES and min(found) >= _LEAST_VALUES
 
 
-def _find_last(remembered: OrderedDict[_Key, _Value], key: _Key, new: _Value) -> _Value:
+def _find_last(remembered: OrderedDict[Any, Any], key: object, new: object) -> Any:
     """Find what is remembered of a key, now as its last one; the first of too many is forgotten."""
     found = remembered.setdefault(key, new)
     remembered.move_to_end(key)
