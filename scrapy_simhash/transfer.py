@@ -49,7 +49,7 @@ from scrapy_simhash.stores.keyvalues import cut
 from scrapy_simhash.stores.opening import open_store, show_url
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from scrapy.settings import Settings
     from scrapy.utils.request import RequestFingerprinterProtocol
@@ -59,6 +59,7 @@ if TYPE_CHECKING:
     from scrapy_simhash.judging.documents import Verdict
 
     _Show: TypeAlias = Callable[[int, int | None], None]  # told how many records are read, of all
+    _Made: TypeAlias = "tuple[Fetched, bytes] | Skipped"
 
 SPIDER = "import"
 _PROBLEMS_SHOWN = 3
@@ -88,7 +89,9 @@ def import_sources(
                 if kind == "store":
                     source.take_store(config, show)
                 else:
-                    asyncio.run(source.judge(config, fingerprinter, show))
+                    read = read_source(name, kind)
+                    pages = (_make_page(config, fingerprinter, entry) for entry in read)
+                    asyncio.run(source.judge(config, pages, show))
         except StoreUnavailableError as error:
             raise StoreUnavailableError(
                 f"the store cannot be written: {error}. {name} was read up to record "
@@ -119,18 +122,15 @@ class _Import:
     verdicts: Counter[str] = field(default_factory=Counter)
     problems: list[str] = field(default_factory=list)  # with the source first, then with records
 
-    async def judge(
-        self, config: Config, fingerprinter: RequestFingerprinterProtocol, show: _Show
-    ) -> None:
+    async def judge(self, config: Config, pages: Iterable[_Made], show: _Show) -> None:
         """Judge the pages of the source in their order; what is kept has come through."""
         given = structs.replace(make_open(config), crawl=self.crawl, spider=SPIDER)
         judges, log = Judges(given, min(1, config.processes)), CrawlLog()
         try:
             log = CrawlLog(given.config.log, given.crawl, SPIDER, (await judges.open()).seed)
-            for entry in read_source(self.source, self.kind):
+            for made in pages:
                 self.records += 1
                 show(self.records, None)
-                made = _make_page(config, fingerprinter, entry)
                 if isinstance(made, Skipped):
                     self.skipped[made.reason] += 1
                     self.problems += [f"{self.source}: {made.problem}"] * bool(made.problem)
@@ -187,9 +187,7 @@ class _Import:
                     show(self.records, len(numbers))
 
 
-def _make_page(
-    config: Config, fingerprinter: RequestFingerprinterProtocol, page: Entry
-) -> tuple[Fetched, bytes] | Skipped:
+def _make_page(config: Config, fingerprinter: RequestFingerprinterProtocol, page: Entry) -> _Made:
     """Make a page to judge, and its body, as a crawl would, or return why one would skip it."""
     if isinstance(page, Skipped):
         return page

@@ -51,8 +51,8 @@ PAGE_SECONDS = 10.0
 # Pages that a judge has beside those that wait there, so that it always has one to read.
 _MOST_SENT, _MOST_SENT_BYTES = 4, 1 << 19
 _WATCHING_SECONDS = 1.0
-# A judge that has pages to answer and stands still for so long is killed; to load a reader takes a
-# second on an idle machine, and to open a store that has to be verified may take minutes.
+# A judge that has pages to answer and stands still for so long is killed, whatever its store does;
+# to open one that has to be verified may take minutes.
 _STILL_SECONDS, _OPENING_SECONDS = 60.0, 600.0
 _CLOSING_SECONDS = 60.0
 _ENDING_SECONDS = 1.0

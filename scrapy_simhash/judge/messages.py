@@ -182,8 +182,7 @@ def map_status(file: int) -> memoryview[float]:
     """Map the status of a judge, in the memory that its crawl shares.
 
     It is the number of the page that the judge is at, or 0; since when (`time.monotonic`, one clock
-    for all processes), with 0 as of the last second; and 1 while it loads a reader or asks the
-    store.
+    for all processes), with 0 as of the last second; and 1 while it asks the store.
     """
     # Memory, because a message for each page would wake the crawl's process each time.
     return memoryview(mmap.mmap(file, mmap.PAGESIZE)).cast("d")

@@ -25,11 +25,12 @@ from scrapy_simhash.errors import NotJudgedError
 from scrapy_simhash.judge.messages import OUT_OF_MEMORY_EXIT_CODE, FromJudge, Told, pack
 from scrapy_simhash.judging.documents import MIN_FEATURES
 from scrapy_simhash.pages import scopes
+from scrapy_simhash.pages.facts import WHOLE_TEXT
 from scrapy_simhash.pages.fingerprint import fingerprint_page
 from scrapy_simhash.pages.main_text import load_text_reader, read_text
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
     from scrapy_simhash.config import Config
     from scrapy_simhash.pages.facts import Fetched, PageFingerprint
@@ -132,6 +133,9 @@ class PageReader:
 
     def __init__(self, config: Config, status: memoryview[float] | None = None) -> None:
         self._config, self._status = config, status
+        with suppress(Exception):  # of a user's, which may take a second; reported with a page
+            scopes.load_scope(config.scope)
+            load_text_reader(config.text_reader or WHOLE_TEXT)
         if status is not None:
             # OpenBLAS sets up 32 MB, which do not count as the first page's.
             fingerprint_page(
@@ -158,21 +162,13 @@ class PageReader:
         scope = self._config.scope
         if scope == "global":
             return made, ""
-        self._load(number, scopes.load_scope, scope)
         with self._bound(number, "scope_failed"):
             return made, scopes.find_scope(scope, page.url, made)
 
     def read_text(self, number: int, page: Fetched, body: bytes, reader: str) -> str:
         """Read the main text of a page by a reader; `NotJudgedError` if that fails."""
-        self._load(number, load_text_reader, reader)
         with self._bound(number):
             return read_text(body, page.encoding, reader)
-
-    def _load(self, number: int, load: Callable[[str], object], name: str) -> None:
-        """Import what a user named, which may take a second, before the time of a page begins."""
-        self.begin(number, loading=True)
-        with suppress(Exception):  # reported when the page is read
-            load(name)
 
     def begin(self, number: int, *, loading: bool = False) -> None:
         """Record that a page begins now, or with number 0 that none is read."""
