@@ -23,7 +23,7 @@ from scrapy_simhash._printable import (
     printable,
     quote,
 )
-from scrapy_simhash.config import describe_unknown, read_config
+from scrapy_simhash.config import ACTIONS, describe_unknown, read_config
 from scrapy_simhash.crawl import policy, running
 from scrapy_simhash.crawl.delivery import Delivery
 from scrapy_simhash.crawl.end import End, Fuse
@@ -308,9 +308,8 @@ class SimhashDownloaderMiddleware:
                 reason = asked if isinstance(asked, str) else "no_store"
                 error = [f"HTTP {response.status}"] * (reason == "status")
                 return JudgedPage(pass_over(reason=reason, tests=error))
-            young, action = scheduled and reader != NOBODY, "flag"
-            if young and self.delivery.followed:
-                action = policy.choose_action(self._crawler, self.config, request)
+            young = scheduled and reader != NOBODY
+            action = self._choose_action(request) if young and self.delivery.followed else "flag"
             if reader == NOBODY:
                 self._warn(
                     "unnamed",
@@ -346,6 +345,20 @@ class SimhashDownloaderMiddleware:
             about = quote(response.url), describe_error(error)
             self._logger.error("Not judged: %s: %s", *about)  # noqa: TRY400
             return JudgedPage(pass_over(reason="failed"))
+
+    def _choose_action(self, request: Request) -> str:
+        """Choose what happens to a page that may be dropped, if it is a near-duplicate."""
+        # A page that carries an item of another page is needed for that.
+        default = "flag" if policy.carries_item(request) else self.config.action
+        action = request.meta.get("simhash_action", default)
+        if action in ACTIONS:
+            return str(action)
+        # The intention of the spider is unknown; flagging loses nothing.
+        self._crawler.stats.inc_value("simhash/failed/action")
+        told, admitted = "meta['simhash_action'] = %s of %s: must be %s", map(repr, ACTIONS)
+        told += "; the page is only flagged"
+        self._warn("action", 1, told, quote(action), quote(request.url), " or ".join(admitted))
+        return "flag"
 
     async def _read_text(self, judges: Judges, page: Fetched, response: Response) -> str:
         """Read the main text to hand over; all visible text where the reader fails, counted."""

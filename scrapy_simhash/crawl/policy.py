@@ -1,10 +1,9 @@
-"""Choose what is judged, identities and actions, and ask for kept pages once more."""
+"""Choose what is judged, identities and readers, and ask for kept pages once more."""
 
 from __future__ import annotations
 
 import hashlib
 import inspect
-import logging
 import re
 from contextlib import suppress
 from dataclasses import dataclass
@@ -16,8 +15,6 @@ from scrapy.http.request import NO_CALLBACK
 from scrapy.spiders import CrawlSpider
 from scrapy.utils.httpobj import urlparse_cached
 
-from scrapy_simhash._printable import quote
-from scrapy_simhash.config import ACTIONS, Config
 from scrapy_simhash.crawl.running import DEFAULT_CALLBACK, RULE_CALLBACK
 from scrapy_simhash.pages.addresses import find_site, host_of
 from scrapy_simhash.pages.facts import EVERYONE, MOST_BYTES, NOBODY, Fetched, Reader
@@ -28,9 +25,8 @@ if TYPE_CHECKING:
     from scrapy import Spider
     from scrapy.crawler import Crawler
 
+    from scrapy_simhash.config import Config
     from scrapy_simhash.judge.log import Decision
-
-logger = logging.getLogger(__name__)
 
 SUCCESS = range(200, 300)
 _IDENTITY_BYTES = 16  # two pages of a trillion have one with a chance of 1 in 10**15
@@ -79,26 +75,6 @@ class JudgedPage:
 # By their requests, and once they reach the spider by their responses, too: other middlewares may
 # replace a response on the way, and a spider may yield a request once more.
 JudgedPages: TypeAlias = "WeakKeyDictionary[Request | Response, JudgedPage]"
-
-
-def choose_action(crawler: Crawler, config: Config, request: Request) -> str:
-    """Choose what happens to a page that may be dropped, if it is a near-duplicate."""
-    # A page that carries an item of another page is needed for that.
-    default = "flag" if carries_item(request) else config.action
-    action = request.meta.get("simhash_action", default)
-    if action in ACTIONS:
-        return str(action)
-    # The intention of the spider is unknown; flagging loses nothing.
-    if not crawler.stats.get_value("simhash/failed/action"):
-        logger.warning(
-            "meta['simhash_action'] = %s of %s: must be %s; the page is only flagged",
-            quote(action),
-            quote(request.url),
-            " or ".join(map(repr, ACTIONS)),
-            extra={"spider": crawler.spider},
-        )
-    crawler.stats.inc_value("simhash/failed/action")
-    return "flag"
 
 
 def carries_item(request: Request) -> bool:
