@@ -21,7 +21,8 @@ from io import BytesIO
 from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
-from zipfile import BadZipFile, ZipFile
+from zipfile import BadZipFile
+from zipfile import Path as ZipPath
 
 import msgspec
 from msgspec import structs
@@ -281,11 +282,9 @@ def _read_records(path: Path, kind: str) -> Iterator[Entry]:
     if kind == "folder":
         yield from _read_folder(path)
     elif kind == "wacz":
-        with ZipFile(path) as zipped:
-            for member in zipped.namelist():
-                if member.startswith("archive/") and not member.endswith("/"):
-                    with zipped.open(member) as file:
-                        yield from _read_warc(file)
+        for member in ZipPath(path, "archive/").iterdir():
+            with member.open("rb") as file:
+                yield from _read_warc(file)
     else:
         with path.open("rb") as file:
             yield from (_read_warc if kind == "warc" else _read_feed)(file)

@@ -95,8 +95,7 @@ def _find(found: dict[str, Examples], about: str) -> Examples:
 class Alerts:
     """Counts near-duplicates that may be wrong, by what speaks against them, with some examples."""
 
-    def __init__(self, examples: int = _EXAMPLES) -> None:
-        self._examples = examples
+    def __init__(self) -> None:
         self._walls = Walls()
         self._pages = 0
         self._found: dict[Alert, dict[str, Examples]] = {alert: {} for alert in Alert}
@@ -112,7 +111,7 @@ class Alerts:
         first = self._changed.get(text, "")
         # What is new with that text was dropped for another page before, or not met.
         if first and (changed or decision.status == "new" or not decision.reason):
-            _find(self._found[Alert.BECAME_ONE], first).add(decision.url, self._examples)
+            _find(self._found[Alert.BECAME_ONE], first).add(decision.url)
             self._known[first] += changed
         self._walls.add(decision)
         if decision.status != "near_duplicate" or decision.reason:
@@ -121,7 +120,7 @@ class Alerts:
         # What known pages show now is told of these.
         repeated = [(Alert.UNLIKE, decision.match_url or "")] * (not first)
         for alert, about in (*repeated, *list_alerts(decision)):
-            _find(self._found[alert], about).add(decision.url, self._examples)
+            _find(self._found[alert], about).add(decision.url)
 
     def list_told(self) -> Iterator[tuple[Alert, str, Examples]]:
         """List what has to be told, of each alert the pages and sites with most first."""

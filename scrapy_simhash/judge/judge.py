@@ -26,25 +26,9 @@ from scrapy_simhash.errors import (
     StoreUnavailableError,
     StoreUnusableError,
 )
+from scrapy_simhash.judge import messages
 from scrapy_simhash.judge.links import LinkTable
 from scrapy_simhash.judge.log import FOLLOW, LOSING, PASS, Decision
-from scrapy_simhash.judge.messages import (
-    Again,
-    Ask,
-    Close,
-    Closed,
-    EndWaits,
-    Failed,
-    Gone,
-    Open,
-    Opened,
-    Refetch,
-    Said,
-    Settled,
-    Waits,
-    map_status,
-    unpack_to_judge,
-)
 from scrapy_simhash.judge.process import PageReader, Pipe, end_with
 from scrapy_simhash.judge.refetches import Refetches
 from scrapy_simhash.judge.young import WithYoung, Young
@@ -61,7 +45,6 @@ from scrapy_simhash.stores.opening import MEMORY, open_as_it_is, open_store
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
-    from scrapy_simhash.judge.messages import FromJudge, Outcome, ToJudge
     from scrapy_simhash.judge.young import YoungPage
     from scrapy_simhash.judging.documents import Document, Entry, Match, Reading
     from scrapy_simhash.judging.slots import Change
@@ -95,7 +78,7 @@ _FOLLOWING = {"drop": FOLLOW, "ignore-outlinks": "flag"}
 class _Page(NamedTuple):
     """A page that was read."""
 
-    asked: Ask
+    asked: messages.Ask
     decision: Decision
     made: PageFingerprint
     document: Document
@@ -117,8 +100,8 @@ class CrawlJudge:
 
     def __init__(
         self,
-        given: Open,
-        say: Callable[[FromJudge], object],
+        given: messages.Open,
+        say: Callable[[messages.FromJudge], object],
         status: memoryview[float] | None = None,
     ) -> None:
         self._given, self._say = given, say
@@ -153,23 +136,23 @@ class CrawlJudge:
         self._young = Young(self._store.seed, self._store.dissolved)
         header = self._store.read(lambda stored: stored.header)
         self._reader.begin(0)
-        say(Opened(self._store.seed, header.readers, header.shares))
+        say(messages.Opened(self._store.seed, header.readers, header.shares))
 
-    def take(self, message: ToJudge) -> None:
+    def take(self, message: messages.ToJudge) -> None:
         """Do what a message says."""
         match message:
-            case Ask():
+            case messages.Ask():
                 self._ask(message)
-            case Settled():
+            case messages.Settled():
                 self._settle(message.number, message.outcome)
-            case Again():
+            case messages.Again():
                 self._learn(message)
-            case Gone(identity=identity):
+            case messages.Gone(identity=identity):
                 if not self._given.config.readonly:
                     self._enqueue(Documents.forget, identity)
-            case EndWaits():
+            case messages.EndWaits():
                 self._end_waits()
-            case Close():
+            case messages.Close():
                 self._close()
 
     # Time
@@ -215,11 +198,11 @@ class CrawlJudge:
         with suppress(StoreError):
             self._store.close()
         left, beyond = self._links.list_left()
-        self._say(Closed(left, beyond, self._links.has_kept, len(self._queue)))
+        self._say(messages.Closed(left, beyond, self._links.has_kept, len(self._queue)))
 
     # A page
 
-    def _ask(self, asked: Ask) -> None:
+    def _ask(self, asked: messages.Ask) -> None:
         """Answer a page."""
         number, body = asked.number, asked.body
         with self._at(number):
@@ -227,10 +210,10 @@ class CrawlJudge:
                 self._decide(self._read(asked))
             elif asked.wanted == "fingerprint":
                 made, _ = self._reader.read(number, asked.page, body, self._store.seed)
-                self._say(Said(number, fingerprint=made))
+                self._say(messages.Said(number, fingerprint=made))
             else:
                 text = self._reader.read_text(number, asked.page, body, asked.wanted)
-                self._say(Said(number, text=text))
+                self._say(messages.Said(number, text=text))
 
     @contextmanager
     def _at(self, number: int) -> Iterator[None]:
@@ -244,9 +227,9 @@ class CrawlJudge:
                 reason, detail = error.reason, error.detail
             elif isinstance(error, StoreError):
                 reason, detail = "store_unavailable", str(error)
-            self._say(Said(number, reason=reason, detail=detail))
+            self._say(messages.Said(number, reason=reason, detail=detail))
 
-    def _read(self, asked: Ask) -> _Page:
+    def _read(self, asked: messages.Ask) -> _Page:
         """Read a page, and make its document."""
         page, seed = asked.page, self._store.seed
         began = time.time()
@@ -345,12 +328,12 @@ class CrawlJudge:
             self._young.pages[page.asked.number].links, links = page_links, NO_LINKS
         self._links.note(decision, links, group)
         waited_seconds = began - page.since if waited else 0.0
-        self._say(Said(page.asked.number, decision, is_young, waited_seconds))
+        self._say(messages.Said(page.asked.number, decision, is_young, waited_seconds))
 
     def _wait_for(self, page: _Page, number: int) -> None:
         """Have a page wait for a young one, or for a second answer, see `_waiting`."""
         self._waiting[number].append(page)
-        self._say(Waits(page.asked.number))
+        self._say(messages.Waits(page.asked.number))
 
     def _check(
         self, page: _Page, kept: Doubt, judged: tuple[Verdict, Entry | None]
@@ -386,7 +369,7 @@ class CrawlJudge:
             if are_of_one_origin(mine.facts.url, url) and self._refetches.takes_check(
                 asked, place, document, confirmed=is_one
             ):
-                self._say(Refetch(page.asked.number, asked.document, asked.page.facts.url))
+                self._say(messages.Refetch(page.asked.number, asked.document, asked.page.facts.url))
             checked, is_doubtful = self._refetches.find_checked(place)
             waits = checked and (is_doubtful or not is_one or fast)
             if waits and time.monotonic() < _end_of_wait(page):
@@ -394,7 +377,7 @@ class CrawlJudge:
                 return None
         return judged if is_one else (verdict, entry)
 
-    def _learn(self, again: Again) -> None:
+    def _learn(self, again: messages.Again) -> None:
         """Learn from the second answer to an address, and judge again what waits for it."""
         asked = self._refetches.end(again.document)
         if asked is None:  # a judge that died asked for it
@@ -481,7 +464,7 @@ class CrawlJudge:
             self._numbers.extend(range(first, first + _NUMBERS))
         return self._numbers.popleft()
 
-    def _settle(self, number: int, outcome: Outcome) -> None:
+    def _settle(self, number: int, outcome: messages.Outcome) -> None:
         """Do what follows from what became of a young page; an unknown one is ignored."""
         page = self._young.pages.get(number)
         if page is None or page.is_settled:
@@ -604,18 +587,18 @@ def main(status_file: int, crawl_process: int) -> None:
     logging.getLogger().addHandler(pipe)
     with suppress(EOFError, ConnectionError):
         try:
-            _serve(pipe, map_status(status_file))
+            _serve(pipe, messages.map_status(status_file))
         except (EOFError, ConnectionError):
             raise
         except StoreError as error:
-            pipe.say(Failed(str(error), isinstance(error, StoreUnusableError)))
+            pipe.say(messages.Failed(str(error), isinstance(error, StoreUnusableError)))
         except Exception as error:
             logger.exception("The judge of the crawl failed")
-            pipe.say(Failed(describe_error(error)))
+            pipe.say(messages.Failed(describe_error(error)))
 
 
 def _serve(pipe: Pipe, status: memoryview[float]) -> None:
-    judge = CrawlJudge(decode(pipe.get() or b"", type=Open), pipe.say, status)
+    judge = CrawlJudge(decode(pipe.get() or b"", type=messages.Open), pipe.say, status)
     # The collector passes over what stays, and comes more seldom: a page leaves few cycles.
     gc.collect()
     gc.freeze()
@@ -623,7 +606,7 @@ def _serve(pipe: Pipe, status: memoryview[float]) -> None:
     closing, timeout_seconds = False, 0.0
     while not closing:
         if (frame := pipe.get(timeout_seconds)) is not None:
-            message = unpack_to_judge(frame)
-            closing = isinstance(message, Close)
+            message = messages.unpack_to_judge(frame)
+            closing = isinstance(message, messages.Close)
             judge.take(message)
         timeout_seconds = judge.tick()
