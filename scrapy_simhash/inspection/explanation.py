@@ -283,15 +283,9 @@ def _find_near(config: Config, what: str) -> Iterator[dict[str, Any]]:
         # As far as the tables of the store are complete.
         distance = min(config.distance, parse_design(store.design).reach_bits)
         for match in store.query(_find_fingerprint(config, store, what), distance):
-            document = store.get_documents([match.document]).get(match.document)
-            yield {
-                "fingerprint": f"{match.fingerprint:016x}",
-                "distance": match.distance,
-                "document": match.document,
-                "url": match.url,
-                "state": document.state if document else "imported",
-                "title": document.facts.title if document else "",
-            }
+            near = {"fingerprint": f"{match.fingerprint:016x}", "distance": match.distance}
+            for document in store.get_documents([match.document]).values():
+                yield near | document.pick("document", "url", "state", "title")
 
 
 def _find_fingerprint(config: Config, store: Store, what: str) -> int:
