@@ -50,6 +50,7 @@ class Pipe(logging.Handler):
         super().__init__(logging.WARNING)
         self._in, self._out, self._sending = os.dup(0), os.dup(1), threading.Lock()
         os.dup2(2, 1)  # whatever else prints goes where errors go
+        os.dup2(os.open(os.devnull, os.O_RDONLY), 0)  # and reads nothing
         # On Linux. With less it waits in the midst of a page while the crawl runs callbacks.
         with suppress(AttributeError, OSError):
             fcntl.fcntl(self._in, fcntl.F_SETPIPE_SZ, _PIPE_BYTES)
@@ -60,8 +61,8 @@ class Pipe(logging.Handler):
     def _leave(self) -> None:
         """Let go of both in a process that a user's code forked, or the crawl would see no end."""
         logging.getLogger().removeHandler(self)
-        for file in (0, self._in, self._out):
-            os.close(file)
+        os.close(self._in)
+        os.close(self._out)
         self._in = self._out = -1
 
     def get(self, timeout_seconds: float | None = None) -> bytes | None:
