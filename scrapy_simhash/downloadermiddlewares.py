@@ -308,8 +308,10 @@ class SimhashDownloaderMiddleware:
                 reason = asked if isinstance(asked, str) else "no_store"
                 error = [f"HTTP {response.status}"] * (reason == "status")
                 return JudgedPage(pass_over(reason=reason, tests=error))
-            young = scheduled and reader != NOBODY
-            action = self._choose_action(request) if young and self.delivery.followed else "flag"
+            young, action = scheduled and reader != NOBODY, "flag"
+            if young and self.delivery.followed:
+                chosen = policy.choose_action(self.config, request)
+                action = chosen if chosen in ACTIONS else self._refuse(chosen, request)
             if reader == NOBODY:
                 self._warn(
                     "unnamed",
@@ -346,13 +348,8 @@ class SimhashDownloaderMiddleware:
             self._logger.error("Not judged: %s: %s", *about)  # noqa: TRY400
             return JudgedPage(pass_over(reason="failed"))
 
-    def _choose_action(self, request: Request) -> str:
-        """Choose what happens to a page that may be dropped, if it is a near-duplicate."""
-        # A page that carries an item of another page is needed for that.
-        default = "flag" if policy.carries_item(request) else self.config.action
-        action = request.meta.get("simhash_action", default)
-        if action in ACTIONS:
-            return str(action)
+    def _refuse(self, action: object, request: Request) -> str:
+        """Warn of an action that is none, and return another one."""
         # The intention of the spider is unknown; flagging loses nothing.
         self._crawler.stats.inc_value("simhash/failed/action")
         told, admitted = "meta['simhash_action'] = %s of %s: must be %s", map(repr, ACTIONS)

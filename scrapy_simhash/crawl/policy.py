@@ -1,4 +1,4 @@
-"""Choose what is judged, identities and readers, and ask for kept pages once more."""
+"""Choose what is judged, identities and actions, and ask for kept pages once more."""
 
 from __future__ import annotations
 
@@ -75,6 +75,13 @@ class JudgedPage:
 # By their requests, and once they reach the spider by their responses, too: other middlewares may
 # replace a response on the way, and a spider may yield a request once more.
 JudgedPages: TypeAlias = "WeakKeyDictionary[Request | Response, JudgedPage]"
+
+
+def choose_action(config: Config, request: Request) -> Any:
+    """Choose what happens to a page that may be dropped; spiders name what they like."""
+    # A page that carries an item of another page is needed for that.
+    default = "flag" if carries_item(request) else config.action
+    return request.meta.get("simhash_action", default)
 
 
 def carries_item(request: Request) -> bool:
