@@ -220,8 +220,8 @@ class SourcePage(NamedTuple):
 
     url: str  # may be invalid
     body: bytes  # with transfer and content encodings undone, but still in its charset
-    kind: str = "text/html"  # its Content-Type; "" if there is none
     status: int = 200
+    kind: str = "text/html"  # its Content-Type; "" if there is none
     time: float | None = None  # of the fetch, seconds since 1970, UTC, if known
 
 
@@ -325,7 +325,7 @@ def _read_feed(file: Any) -> Iterator[Entry]:
                 yield Skipped("no_html")
             else:
                 found = True
-                yield SourcePage(item.url, html.encode(), "text/html; charset=utf-8")
+                yield SourcePage(item.url, html.encode(), kind="text/html; charset=utf-8")
     if not found and other:
         is_object = other.lstrip().startswith(b"{")
         fields = msgspec.json.decode(other, type=dict[str, msgspec.Raw]) if is_object else ()
@@ -388,8 +388,8 @@ def _read_warc(file: Any) -> Iterator[Entry]:
         yield SourcePage(
             url.removeprefix("<").removesuffix(">"),
             _decode(body, headers),
-            headers.get("Content-Type") or "",
             headers.status_code or 0,
+            headers.get("Content-Type") or "",
             record.record_date.timestamp() if record.record_date else None,
         )
 
@@ -413,8 +413,6 @@ def _decode(body: bytes, headers: Any) -> bytes:
     return body
 
 
-def read_warc(path: Path) -> Iterator[tuple[str, bytes, int, str, float | None]]:
-    """Read the responses of a WARC file: URL, body, status, content type, time."""
-    for page in read_source(str(path), "warc"):
-        if isinstance(page, SourcePage):
-            yield page.url, page.body, page.status, page.kind, page.time
+def read_warc(path: Path) -> Iterator[SourcePage]:
+    """Read the responses of a WARC file."""
+    return (page for page in read_source(str(path), "warc") if isinstance(page, SourcePage))
