@@ -304,7 +304,7 @@ class CrawlJudge:
             return
         decision = page.decision.complete(verdict, page.document.facts, page.made)
         if match is not None:
-            pages = filter(None, (decision.url, decision.requested_url, match.url))
+            pages = decision.url, decision.requested_url, match.url
             decision.new_links = self._links.measure_new(page.made.targets, group, *pages)
             decision.action = self._choose(page, decision, young)
             if entry is not None:
@@ -440,8 +440,7 @@ class CrawlJudge:
             is_new &= entry.record.state == State.DONE
             self._young.add(number, entry, is_new=is_new)
             return True
-        young = self._young.by_key.get(match.document) if match is not None else None
-        if match is not None and young is not None:
+        if match is not None and (young := self._young.by_key.get(match.document)):
             first = young.entry.record  # a first copy stands for another page
             record = structs.replace(
                 entry.record,

@@ -89,11 +89,10 @@ class LinkTable:
         digests = _read(links)
         places = np.flatnonzero(self._find_new(digests, group)).tolist()
         addresses = links.addresses.decode().split("\n") if places else []
-        pages = (decision.url, *filter(None, [decision.requested_url]))
         of_page = decision.url, decision.match_url or "", decision.new_links or 0.0
         for place in places:
             key, link = (group, int(digests[place])), addresses[place]
-            if key in self._left or leads_back(link, *pages):
+            if key in self._left or leads_back(link, decision.url, decision.requested_url):
                 continue
             if len(self._left) < _MOST_REMEMBERED:
                 self._left[key] = LeftLink(link, *of_page)
