@@ -145,8 +145,8 @@ def _list_votes(rule: UrlRule, pages: Iterable[Page]) -> dict[Address, Vote]:
     return votes
 
 
-# So much is common where two texts are one.
-_LEAST_COMMON = 0.5
+# Not more of the words of each are alone where two texts are one.
+_MOST_ALONE = 0.5
 # A page that was fetched a day later may have been changed in between.
 _STALE_SECONDS = 86_400
 
@@ -171,8 +171,8 @@ def _compare(page: Page, kept: Page) -> Outcome | None:
             return Outcome.GREY
         both = Read.make(mine, page.document.wording), Read.make(theirs, kept.document.wording)
         sides = permutations(each.words for each in both)
-        common = 1 - min(compare_words(own, other, None).alone.mean() for own, other in sides)
-        return unlike if common < _LEAST_COMMON else Outcome.GREY
+        alone = min(compare_words(own, other, None).alone.mean() for own, other in sides)
+        return unlike if alone > _MOST_ALONE else Outcome.GREY
     return None if (page.document.record.new_links or 0.0) >= MOSTLY_NEW else Outcome.SAME
 
 
