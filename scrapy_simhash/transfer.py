@@ -33,7 +33,7 @@ from scrapy.responsetypes import responsetypes
 from scrapy.utils.misc import build_from_crawler, load_object
 
 from scrapy_simhash._printable import plural, show_progress
-from scrapy_simhash.crawl.policy import find_encoding, find_skip_reason, identify
+from scrapy_simhash.crawl.policy import select_page
 from scrapy_simhash.crawl.running import make_open
 from scrapy_simhash.errors import (
     NotJudgedError,
@@ -45,7 +45,7 @@ from scrapy_simhash.judge.client import Judges
 from scrapy_simhash.judge.log import IMPORT_PREFIX, CrawlLog, new_crawl
 from scrapy_simhash.judge.messages import Settled
 from scrapy_simhash.judging.documents import Document
-from scrapy_simhash.pages.facts import EVERYONE, MOST_BYTES, Fetched, pack
+from scrapy_simhash.pages.facts import EVERYONE, MOST_BYTES, pack
 from scrapy_simhash.stores.keyvalues import cut
 from scrapy_simhash.stores.opening import open_store, show_url
 
@@ -53,11 +53,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from scrapy.settings import Settings
-    from scrapy.utils.request import RequestFingerprinterProtocol
 
     from scrapy_simhash.config import Config
     from scrapy_simhash.judge.log import Decision
     from scrapy_simhash.judging.documents import Verdict
+    from scrapy_simhash.pages.facts import Fetched
 
     _Show: TypeAlias = Callable[[int, int | None], None]  # told how many records are read, of all
     _Made: TypeAlias = "tuple[Fetched, bytes] | Skipped"
@@ -80,9 +80,9 @@ def import_sources(
     crawler = Crawler(Spider, settings)
     crawler.addons.load_settings(crawler.settings)  # add-ons may install another one
     made_by = load_object(crawler.settings["REQUEST_FINGERPRINTER_CLASS"])
+    crawler.request_fingerprinter = build_from_crawler(made_by, crawler)
     # What an import gets is compared with all that is there; nothing can be asked for again.
     config, problems = replace(config, incremental=True, refetch=0), list[str]()
-    fingerprinter: RequestFingerprinterProtocol = build_from_crawler(made_by, crawler)
     for name, kind in [(name, find_kind(name)) for name in names]:
         source = _Import(name, kind, show_url(config.store), new_crawl(IMPORT_PREFIX))
         try:
@@ -90,8 +90,7 @@ def import_sources(
                 if kind == "store":
                     source.take_store(config, show)
                 else:
-                    read = read_source(name, kind)
-                    pages = (_make_page(config, fingerprinter, entry) for entry in read)
+                    pages = map(partial(_make_page, crawler, config), read_source(name, kind))
                     asyncio.run(source.judge(config, pages, show))
         except StoreUnavailableError as error:
             raise StoreUnavailableError(
@@ -188,7 +187,7 @@ class _Import:
                     show(self.records, len(numbers))
 
 
-def _make_page(config: Config, fingerprinter: RequestFingerprinterProtocol, page: Entry) -> _Made:
+def _make_page(crawler: Crawler, config: Config, page: Entry) -> _Made:
     """Make a page to judge, and its body, as a crawl would, or return why one would skip it."""
     if isinstance(page, Skipped):
         return page
@@ -200,11 +199,10 @@ def _make_page(config: Config, fingerprinter: RequestFingerprinterProtocol, page
     # Of the class and encoding that Scrapy finds.
     kind = responsetypes.from_args(headers=headers, url=request.url, body=page.body)
     response = kind(request.url, page.status, headers=headers, body=page.body)
-    if reason := find_skip_reason(config, request, response):
-        return Skipped(reason)
-    identity = identify(fingerprinter.fingerprint(request))
-    given = request.url, find_encoding(response), identity
-    return Fetched(*given, time=page.time, reader=EVERYONE), page.body
+    made = select_page(crawler, config, request, response, EVERYONE)
+    if isinstance(made, str):
+        return Skipped(made)
+    return structs.replace(made, time=page.time, imported=b""), page.body
 
 
 # What reading a file may raise, whatever is in it.
