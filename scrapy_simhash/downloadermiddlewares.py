@@ -213,12 +213,10 @@ class SimhashDownloaderMiddleware:
         """Have everything written, and count and log the links that only dropped pages had."""
         if self._polling is not None:
             self._polling.cancel()
-        try:
-            self.delivery.close()
-        finally:
-            self._judges = None
-            closed = await judges.close()
-            gc.unfreeze()
+        self.delivery.close()
+        self._judges = None
+        closed = await judges.close()
+        gc.unfreeze()
         if closed.unwritten:
             self._logger.warning(
                 "%s not written: the store cannot be; their pages come again, or are kept twice",
