@@ -88,23 +88,21 @@ class Judges:
     Args:
         given: what each opens.
         count: the number of processes; with 0 the judge is in this one, unbounded: for debugging.
-        page_seconds: that a page may take.
     """
 
-    def __init__(self, given: Open, count: int, page_seconds: float = PAGE_SECONDS) -> None:
-        self._given, self._count, self._page_seconds = given, count, page_seconds
+    def __init__(self, given: Open, count: int) -> None:
+        self._given, self._count = given, count
         self._numbers = itertools.count(1)
         self._judges: list[JudgeProcess | JudgeHere] = []
 
     async def open(self) -> Opened:
         """Start the judges; raises what kept one from opening the store."""
-        given, seconds = self._given, self._page_seconds
-        first = JudgeProcess(given, seconds) if self._count else JudgeHere(given)
+        first = JudgeProcess(self._given) if self._count else JudgeHere(self._given)
         self._judges.append(first)
         # The first one makes the store, if there is none.
         opened = await first.opened
-        given = structs.replace(given, seed=opened.seed)
-        self._judges += [JudgeProcess(given, seconds) for _ in range(1, self._count)]
+        given = structs.replace(self._given, seed=opened.seed)
+        self._judges += [JudgeProcess(given) for _ in range(1, self._count)]
         for judge in self._judges:
             await judge.opened
         return opened
@@ -278,9 +276,9 @@ class JudgeProcess(_Judge):
     pages of a site that are slow to read hold up all others.
     """
 
-    def __init__(self, given: Open, page_seconds: float) -> None:
+    def __init__(self, given: Open) -> None:
         super().__init__()
-        self._given, self._page_seconds = given, page_seconds
+        self._given = given
         self._process: asyncio.subprocess.Process | None = None
         self._turns: OrderedDict[str, deque[Job]] = OrderedDict()  # to be sent, by site
         self._sent: set[int] = set()  # those that the judge is to read
@@ -365,7 +363,7 @@ class JudgeProcess(_Judge):
         if not self._is_ready:
             most_seconds = _OPENING_SECONDS
         elif job is not None and not loading:
-            most_seconds = self._page_seconds
+            most_seconds = PAGE_SECONDS
         if time.monotonic() - since > most_seconds:
             if job is not None:
                 job.is_late = True
@@ -490,7 +488,7 @@ class JudgeProcess(_Judge):
             return
         job.deaths += 1
         if job.is_late:
-            job.fail("timed_out", f"{self._page_seconds:g} seconds")
+            job.fail("timed_out", f"{PAGE_SECONDS:g} seconds")
             self._note_late(job.site)
         elif code == messages.OUT_OF_MEMORY_EXIT_CODE:
             job.fail("out_of_memory")
@@ -511,7 +509,7 @@ class JudgeProcess(_Judge):
             quote(site),
             _SITE_SECONDS / 60,
             _OF_PAGES,
-            self._page_seconds,
+            PAGE_SECONDS,
         )
         for job in self._turns.pop(site, ()):
             del self._jobs[job.asked.number]

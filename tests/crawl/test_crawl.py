@@ -3,15 +3,13 @@
 import asyncio
 import os
 from collections.abc import AsyncIterator
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 from scrapy.http import Request, Response
 
-from scrapy_simhash import downloadermiddlewares
-from scrapy_simhash.judge.client import Judges
+from scrapy_simhash.judge import client
 from tests.helpers.crawling import Crawl, PagesSpider, crawl, describe, list_states
 from tests.helpers.hostile import TRIGGER
 from tests.helpers.pages import make_groups, page
@@ -80,7 +78,7 @@ async def test_giving_up_an_inline_download_does_no_harm(
     site.answers["/endless"] = Answer(page(2, title=f"{TRIGGER}hang").encode())
     first = Request(site.url("/g1/c0"), meta={"inline": site.url("/endless")})
     others = site.urls("/g2/c0", "/g3/c0", "/g3/c1")
-    monkeypatch.setattr(downloadermiddlewares, "Judges", partial(Judges, page_seconds=1.0))
+    monkeypatch.setattr(client, "PAGE_SECONDS", 1.0)
     settings = {"SIMHASH_SCOPE": "tests.helpers.hostile.misbehave"}
     done = await crawl(tmp_path, [first, *others], ImpatientSpider, **settings)
     assert sorted(done.paths) == ["/g1/c0", "/g2/c0", "/g3/c0", "gave up"]

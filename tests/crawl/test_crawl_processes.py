@@ -166,6 +166,8 @@ async def test_pages_that_fill_the_pipe_of_a_stopped_judge_pass(
 class ForkingSpider(PagesSpider):
     """Forks at each page a process that ends at once, and one that lives on."""
 
+    children: list[Any]
+
     def parse(self, response: Response) -> Iterator[Any]:
         for work in (gc.collect, partial(time.sleep, PATIENCE_SECONDS)):
             child = FORK.Process(target=work, daemon=True)

@@ -10,6 +10,7 @@ from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 
@@ -44,12 +45,13 @@ async def judging(
     store: Path | str, count: int = 1, seconds: float = PAGE_SECONDS, **fields: Any
 ) -> AsyncIterator[Judges]:
     config = Config(store=str(store), log=None, processes=count, **fields)
-    judges = Judges(make_open(config), count, seconds)
-    try:
-        await judges.open()
-        yield judges
-    finally:
-        await judges.close()
+    judges = Judges(make_open(config), count)
+    with patch.object(client, "PAGE_SECONDS", seconds):
+        try:
+            await judges.open()
+            yield judges
+        finally:
+            await judges.close()
 
 
 def ask(judges: Judges, name: str, html: str, host: str = "site.example") -> asyncio.Future[Said]:
@@ -280,7 +282,6 @@ async def test_settings_that_cannot_be_sent_are_refused(tmp_path: Path) -> None:
 
 async def test_pages_that_are_only_read() -> None:
     reader = read_only(Config(scope=MISBEHAVE), seed=7)
-    reader._page_seconds = PAGE_SECONDS
     await reader.open()
     try:
         found = await reader.read(Fetched("http://a.example/", "utf-8"), page(1).encode())
