@@ -296,8 +296,7 @@ class SimhashDownloaderMiddleware:
         judges = self._judges
         pass_over = partial(self._log.pass_over, response.url, body_bytes=len(response.body))
         try:
-            across = self.config.across_spiders
-            reader = policy.find_reader(self._crawler, request, across_spiders=across)
+            reader = policy.find_reader(self._crawler, self.config, request)
             asked = policy.select_page(self._crawler, self.config, request, response, reader)
             if isinstance(asked, str) or judges is None:
                 if response.status in _GONE and scheduled:

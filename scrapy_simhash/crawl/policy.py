@@ -143,11 +143,11 @@ def list_redirects(request: Request) -> list[str]:
     return [url for url in own if isinstance(url, str)]  # a spider may keep other things there
 
 
-def find_reader(crawler: Crawler, request: Request, *, across_spiders: bool = False) -> Reader:
+def find_reader(crawler: Crawler, config: Config, request: Request) -> Reader:
     """Find who gets a response: the spider, and the name that its callback has there.
 
     It is the name of the method, whatever attribute of the spider it is. Lambdas, functions and
-    partials have none: NOBODY. With `across_spiders` the spider's name makes no difference.
+    partials have none: NOBODY. Where settings say so, the spider's name makes no difference.
     """
     spider = crawler.spider
     assert spider is not None  # noqa: S101 - there before any request
@@ -160,7 +160,7 @@ def find_reader(crawler: Crawler, request: Request, *, across_spiders: bool = Fa
             name = _name_callback_of_rule(spider, request)
     elif name == DEFAULT_CALLBACK:
         name = "parse"
-    return Reader("" if across_spiders else spider.name, name) if name else NOBODY
+    return Reader("" if config.across_spiders else spider.name, name) if name else NOBODY
 
 
 def _name_method(spider: Spider, callback: Any) -> str:
