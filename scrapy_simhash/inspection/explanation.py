@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
 from scrapy_simhash._printable import mask_passwords, plural
-from scrapy_simhash.crawl.running import add_option
+from scrapy_simhash.crawl.running import add_option, find_log
 from scrapy_simhash.errors import InspectionError, NotJudgedError, PartlyFailedError
 from scrapy_simhash.inspection import sentences
 from scrapy_simhash.inspection.comparing import compare_pages, describe_page
-from scrapy_simhash.inspection.log import find_log, read_log
+from scrapy_simhash.inspection.log import read_log
 from scrapy_simhash.judge.alerts import Walls
 from scrapy_simhash.judge.log import FORGOTTEN, NOT_FOLLOWED
 from scrapy_simhash.judging.documents import Record, State, StoredDocument, make_document

@@ -28,10 +28,10 @@ from scrapy_simhash._printable import (
 )
 from scrapy_simhash.crawl.end import NotFetched
 from scrapy_simhash.crawl.policy import LEFT_OUT
-from scrapy_simhash.crawl.running import add_option
+from scrapy_simhash.crawl.running import add_option, find_log
 from scrapy_simhash.errors import InspectionError, StoreUnusableError
 from scrapy_simhash.inspection.comparing import compare_side_by_side
-from scrapy_simhash.inspection.log import ALL_CRAWLS, find_crawl, find_log, read_log, require_log
+from scrapy_simhash.inspection.log import ALL_CRAWLS, find_crawl, read_log, require_log
 from scrapy_simhash.inspection.sentences import OF_ONE_TEXT, answer, tell_reason
 from scrapy_simhash.judge.alerts import BEFORE, Alert, Alerts, Examples, LookAlikes, list_alerts
 from scrapy_simhash.judge.log import CUT_OFF, FORGOTTEN, NOT_FOLLOWED
