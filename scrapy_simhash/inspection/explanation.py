@@ -88,7 +88,7 @@ class _Logged:
         self.repeating: set[str] = set()
         self.showing: defaultdict[str, set[str]] = defaultdict(set)
         walls, own = Walls(), mask_passwords(url)
-        for decision, line in _read_if_there(log):
+        for decision, line in read_log(log):
             if decision.is_judged:
                 walls.add(decision)
             if decision.url == own:
@@ -124,7 +124,7 @@ def _explain_url(config: Config, url: str, log: Path) -> Iterator[dict[str, Any]
         logged = _Logged(log, url, {each.text for each in documents} - {""})
         if not documents and logged.last is None:
             known = store.read(lambda stored: [record.facts.url for _, record in stored])
-            known += dict.fromkeys(decision.url for decision, _ in _read_if_there(log, quiet=True))
+            known += dict.fromkeys(decision.url for decision, _ in read_log(log, damaged=[]))
             problem = (
                 f"{url} is neither in the store nor in the log {log}; name it as it was fetched; a "
                 "page that redirects is known by its target"
@@ -135,10 +135,6 @@ def _explain_url(config: Config, url: str, log: Path) -> Iterator[dict[str, Any]
             answers.insert(0, _explain_line(config, logged.last))
     found = {"url": url, "decisions": list(logged.lines)}
     yield from (found | answer for answer in answers)
-
-
-def _read_if_there(log: Path, *, quiet: bool = False) -> Iterator[tuple[Decision, bytes]]:
-    return read_log(log, damaged=[] if quiet else None) if log.is_file() else iter(())
 
 
 def _explain_line(config: Config, decision: Decision) -> dict[str, Any]:

@@ -45,7 +45,7 @@ def find_crawl(path: Path, crawl: str | None) -> str | None:
 def find_requested(config: Config, urls: Collection[str]) -> dict[str, str]:
     """Find in the log which addresses were asked for where redirects led from them to these."""
     path, wanted = find_log(config), {*map(mask_passwords, urls)}
-    lines = read_log(path, damaged=[]) if wanted and path.is_file() else ()
+    lines = read_log(path, damaged=[]) if wanted else ()
     last = {each.url: each.requested_url for each, _ in lines if each.url in wanted}
     return {url: requested for url, requested in last.items() if requested}
 
@@ -70,7 +70,8 @@ def read_log(
 ) -> Iterator[tuple[Decision, bytes]]:
     """Read the decisions of a log, or of one of its crawls, oldest first, each with its line.
 
-    Lines that are not decisions, as a full disk or a power cut leaves them, are skipped.
+    Lines that are not decisions, as a full disk or a power cut leaves them, are skipped; a log that
+    is not there has none.
 
     Args:
         path: of the log.
@@ -83,6 +84,8 @@ def read_log(
     """
     found = [] if damaged is None else damaged
     sound = done = 0
+    if not path.exists():
+        return
     with path.open("rb") as file:
         size = os.fstat(file.fileno()).st_size
         for number, line in enumerate(file):
