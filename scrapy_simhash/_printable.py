@@ -16,7 +16,7 @@ MOST_ERROR_CHARACTERS = 1_500
 # A word may be as long as a page.
 _MOST_WORDS, _MOST_CHARACTERS_OF_WORDS = 4, 80
 # Persian, Hindi and emoji need them; they do not change the layout of a display.
-_JOINERS = "\u200c\u200d"
+JOINERS = "\u200c\u200d"
 # Of a URL, up to the last @ before the path: a user may be a token, or have an escaped colon.
 _USER = re.compile(r"([A-Za-z][\w+.-]*://)[^/?#\s\"]*@")
 
@@ -35,16 +35,14 @@ def printable(text: object) -> str:
     return escape(mask_passwords(str(text)))
 
 
-def escape(written: str) -> str:
-    """Escape characters that control a terminal or end a line; pages and URLs may be hostile."""
+def escape(written: str, kept: str = "") -> str:
+    """Escape characters that control a terminal or end a line, but for those that are `kept`.
+
+    Pages and URLs may be hostile.
+    """
     if written.isprintable():  # nearly always, and a report calls this a hundred thousand times
         return written
-    return "".join(c if c.isprintable() else repr(c)[1:-1] for c in written)
-
-
-def printable_text(text: str) -> str:
-    """Escape characters that control the display, in text of any script; keeps joiners."""
-    return "".join(c if c.isprintable() or c in _JOINERS else repr(c)[1:-1] for c in text)
+    return "".join(c if c.isprintable() or c in kept else repr(c)[1:-1] for c in written)
 
 
 def show(text: object) -> str:
@@ -89,16 +87,11 @@ def show_share(share: float) -> str:
     return f"{100 * share:.0f} %" if share >= 0.01 else "under 1 %"  # noqa: PLR2004 - a percent
 
 
-def show_bytes(count: float) -> str:
-    """Format a number of bytes in a suitable unit.
+def show_bytes(count: int) -> str:
+    """Format a number of bytes in a suitable unit, such as `1.2 MB`."""
+    from rich.filesize import decimal  # noqa: PLC0415 - for reports only
 
-    >>> show_bytes(1_204_511)
-    '1.2 MB'
-    """
-    for unit, size in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
-        if count >= size:
-            return f"{count / size:.1f} {unit}"
-    return f"{count:.0f} bytes"
+    return decimal(count)
 
 
 def describe_error(error: BaseException) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import logging
-from dataclasses import replace
+from collections import Counter
 from functools import partial
 from typing import TYPE_CHECKING, Self
 from weakref import WeakKeyDictionary, WeakSet
@@ -23,7 +23,7 @@ from scrapy_simhash._printable import (
     printable,
     quote,
 )
-from scrapy_simhash.config import describe_unknown, read_config
+from scrapy_simhash.config import ACTIONS, describe_unknown, read_config
 from scrapy_simhash.crawl import policy, running
 from scrapy_simhash.crawl.delivery import Delivery
 from scrapy_simhash.crawl.end import End, Fuse
@@ -32,17 +32,16 @@ from scrapy_simhash.errors import NotJudgedError, StoreError, StoreUnusableError
 from scrapy_simhash.judge import log as logs
 from scrapy_simhash.judge.client import Judges
 from scrapy_simhash.judge.messages import EndWaits, Gone, Settled
-from scrapy_simhash.pages.facts import NOBODY, Fetched
+from scrapy_simhash.pages.facts import NOBODY, WHOLE_TEXT, Fetched
 from scrapy_simhash.signals import near_duplicate_found
-from scrapy_simhash.stores.opening import MEMORY, show_url
+from scrapy_simhash.stores.opening import show_url
 
 if TYPE_CHECKING:
     from scrapy.crawler import Crawler
     from scrapy.http import Request, Response
 
     from scrapy_simhash.crawl.policy import JudgedPages
-    from scrapy_simhash.judge.messages import Closed, Opened, ToJudge, Wanted
-    from scrapy_simhash.pages.facts import Reader
+    from scrapy_simhash.judge.messages import Opened, ToJudge
 
 logger = logging.getLogger(__name__)
 
@@ -50,8 +49,6 @@ CLOSE_REASON = "simhash_store_unusable"
 _POLLING_SECONDS = 1.0
 _GONE = {404, 410}
 _MOST_LINKS_LOGGED = 1_000  # for people
-# To hand over; the second one where there is no first.
-_TEXTS: tuple[Wanted, ...] = ("text", "whole_text")
 # So many pages are named in warnings; the others in DEBUG lines.
 _MOST_WARNED = 10
 
@@ -73,19 +70,15 @@ class SimhashDownloaderMiddleware:
             )
         if unknown := describe_unknown(crawler.settings):
             logger.warning("Ignored %s", unknown)
-        self.looking = running.is_looking()
-        if self.looking:  # write neither to the store nor to its log
-            config = replace(config, readonly=True, log=None, processes=0)
         self.config = running.place_log(running.place_store(config))
         self._option = running.name_store(crawler.settings, self.config)
         self._crawler = crawler
         self._given = running.make_open(self.config)
         self._judges: Judges | None = None  # while the store is open
         self._log = logs.CrawlLog()
-        self._readers: tuple[Reader, ...] = ()  # of whom the store has pages
         self._fuse = Fuse()
-        self._is_failing = self._has_warned_of_unnamed = False
-        self._warned = 0
+        self._looks = running.is_looking()  # for a page or two, which no crawl gets
+        self._befell = Counter[str]()  # what pages are warned of the first times only
         self._ended = ""  # why
         self._polling: asyncio.TimerHandle | None = None
         self._told = 0.0  # when it was told how far the crawl is
@@ -110,6 +103,8 @@ class SimhashDownloaderMiddleware:
 
     async def spider_opened(self, spider: Spider) -> None:
         """Open store and log, and start the judges; stop the crawl if the store cannot be used."""
+        if self._looks:
+            return
         try:
             opened = await self._open(spider)
         except Exception as error:
@@ -128,7 +123,20 @@ class SimhashDownloaderMiddleware:
         if self._ended:  # meanwhile, as by CLOSESPIDER_TIMEOUT
             await self.spider_closed(self._ended)
             return
-        self._tell_opened(spider, opened)
+        self._logger.info(
+            "On near-duplicates: %s; store %s%s",
+            self.config.action,
+            show_url(self.config.store),
+            " (read-only)" if self.config.readonly else "",
+        )
+        theirs = sorted(each.callback for each in opened.readers if each.spider == spider.name)
+        if theirs and not any(hasattr(spider, name.partition(",")[0]) for name in theirs):
+            self._logger.info(
+                "The store has pages of %s, but of other callbacks (%s): they are compared with no "
+                "page of this crawl",
+                quote(spider.name),
+                ", ".join(theirs),
+            )
 
     def _watch_scheduler(self) -> None:
         """Record the requests that the engine takes from its scheduler; no signal has them."""
@@ -154,7 +162,7 @@ class SimhashDownloaderMiddleware:
 
     def engine_started(self) -> None:
         """Warn if pages are judged that nobody drops; the other middleware is open by now."""
-        if self._judges is not None and not (self.delivery.followed or self.looking):
+        if self._judges is not None and not self.delivery.followed:
             running.tell_half("SPIDER_MIDDLEWARES", "no page is dropped")
 
     async def _open(self, spider: Spider) -> Opened:
@@ -168,35 +176,13 @@ class SimhashDownloaderMiddleware:
             await judges.close()
             raise
         self._judges = judges
-        self._readers, self._fuse = opened.readers, Fuse(opened.shares)
+        self._fuse = Fuse(opened.shares)
         # The garbage collector passes over what is there: 80,000 objects that stay, which else
         # hold the event loop for 30 ms every few hundred pages.
         gc.freeze()
         self._told = asyncio.get_running_loop().time()
         self._poll()
         return opened
-
-    def _tell_opened(self, spider: Spider, opened: Opened) -> None:
-        if self.config.store == MEMORY:
-            self._logger.warning(
-                "SIMHASH_STORE = %r: nothing is kept when this crawl ends, or its judge does, and "
-                "its drops cannot be explained later; name a folder to keep what it saw",
-                self.config.store,
-            )
-        self._logger.info(
-            "On near-duplicates: %s; store %s%s",
-            self.config.action,
-            show_url(self.config.store),
-            " (read-only)" if self.config.readonly else "",
-        )
-        theirs = sorted(each.callback for each in opened.readers if each.spider == spider.name)
-        if theirs and not any(hasattr(spider, name.partition(",")[0]) for name in theirs):
-            self._logger.info(
-                "The store has pages of %s, but of other callbacks (%s): they are compared with no "
-                "page of this crawl",
-                quote(spider.name),
-                ", ".join(theirs),
-            )
 
     def _poll(self) -> None:
         """Tell how far the crawl is, as often as Scrapy does; end all waits once it closes."""
@@ -218,35 +204,24 @@ class SimhashDownloaderMiddleware:
         self._ended, limits = reason, self.end.describe_limits(reason)
         if self._judges is not None:
             await self._close(self._judges, limits)
-        if self.looking:  # each page had a line of its own
+        if self._looks:
             return
         for level, text in self.end.list_lines(limits, has_log=self._log.path is not None):
             self._logger.log(level, "%s", running.add_option(text, self._option))
 
     async def _close(self, judges: Judges, limits: str) -> None:
-        """Have everything written; whatever breaks, the judges and the log are closed."""
+        """Have everything written, and count and log the links that only dropped pages had."""
         if self._polling is not None:
             self._polling.cancel()
-        try:
-            self.delivery.close()
-        finally:
-            self._judges = None
-            closed = await judges.close()
-            gc.unfreeze()
+        self.delivery.close()
+        self._judges = None
+        closed = await judges.close()
+        gc.unfreeze()
         if closed.unwritten:
             self._logger.warning(
                 "%s not written: the store cannot be; their pages come again, or are kept twice",
                 plural(closed.unwritten, "change"),
             )
-        await self._note_links(closed)
-        if limits and self._log.has_lines:
-            self._log.write(self._log.pass_over("", reason=limits, status=logs.CUT_OFF))
-        self._log.close()
-        if self._log.lost:
-            self._crawler.stats.inc_value("simhash/failed/log", self._log.lost)
-
-    async def _note_links(self, closed: Closed) -> None:
-        """Count and log the links that only dropped pages had."""
         found = await asyncio.to_thread(self.end.find_not_followed, closed)
         number = len(found) + closed.beyond * bool(found)
         if number:
@@ -254,6 +229,11 @@ class SimhashDownloaderMiddleware:
         for link in found[:_MOST_LINKS_LOGGED]:
             found_on = {"match_url": link.page_url, "new_links": link.new_links, "links": number}
             self._log.write(self._log.pass_over(link.url, status=logs.NOT_FOLLOWED, **found_on))
+        if limits and self._log.has_lines:
+            self._log.write(self._log.pass_over("", reason=limits, status=logs.CUT_OFF))
+        self._log.close()
+        if self._log.lost:
+            self._crawler.stats.inc_value("simhash/failed/log", self._log.lost)
 
     # Pages
 
@@ -273,8 +253,6 @@ class SimhashDownloaderMiddleware:
             self.delivery.requested(request, inline=True)
         page = self.pages[request] = await self._judge(request, response, scheduled)
         decision = page.decision
-        if self.looking:
-            logger.info("%s", logs.describe_look(decision))
         request.meta[policy.META_KEY] = decision.make_verdict()
         self._log.write(decision)
         if page.number and self.delivery.followed:
@@ -318,8 +296,7 @@ class SimhashDownloaderMiddleware:
         judges = self._judges
         pass_over = partial(self._log.pass_over, response.url, body_bytes=len(response.body))
         try:
-            across = self.config.across_spiders
-            reader = policy.find_reader(self._crawler, request, across_spiders=across)
+            reader = policy.find_reader(self._crawler, self.config, request)
             asked = policy.select_page(self._crawler, self.config, request, response, reader)
             if isinstance(asked, str) or judges is None:
                 if response.status in _GONE and scheduled:
@@ -328,19 +305,26 @@ class SimhashDownloaderMiddleware:
                 reason = asked if isinstance(asked, str) else "no_store"
                 error = [f"HTTP {response.status}"] * (reason == "status")
                 return JudgedPage(pass_over(reason=reason, tests=error))
-            if self.looking:
-                return await self._look(judges, request, response)
             young, action = scheduled and reader != NOBODY, "flag"
             if young and self.delivery.followed:
-                action = policy.choose_action(self._crawler, self.config, request)
-            self._warn_of_unnamed(request, reader)
+                chosen = policy.choose_action(self.config, request)
+                action = chosen if chosen in ACTIONS else self._refuse(chosen, request)
+            if reader == NOBODY:
+                self._warn(
+                    "unnamed",
+                    1,
+                    "The callback %s of %s is no method of the spider: none of its pages is "
+                    "dropped, and no page is dropped for one of them",
+                    quote(repr(request.callback)),
+                    quote(request.url),
+                )
             # A page from a cache says nothing of when its site changes.
             cached = "cached" in response.flags
             again = None if cached else partial(policy.ask_again, self._crawler, request)
             number, future = judges.ask(asked, response.body, action, young=young, refetch=again)
             said = await future
             decision = said.decision or pass_over(reason="failed")
-            self._is_failing = False
+            self._befell["store_unavailable"] = 0
             if said.waited_seconds:
                 stats, seconds = self._crawler.stats, said.waited_seconds
                 stats.inc_value("simhash/waited_seconds", seconds)  # type: ignore[arg-type]
@@ -361,34 +345,19 @@ class SimhashDownloaderMiddleware:
             self._logger.error("Not judged: %s: %s", *about)  # noqa: TRY400
             return JudgedPage(pass_over(reason="failed"))
 
-    def _warn_of_unnamed(self, request: Request, reader: Reader) -> None:
-        """Warn once of callbacks that have no name."""
-        if reader == NOBODY and not self._has_warned_of_unnamed:
-            self._has_warned_of_unnamed = True
-            self._logger.warning(
-                "The callback %s of %s is no method of the spider: none of its pages is dropped, "
-                "and no page is dropped for one of them",
-                quote(repr(request.callback)),
-                quote(request.url),
-            )
-
-    async def _look(self, judges: Judges, request: Request, response: Response) -> JudgedPage:
-        """Judge a page that somebody looks at, as one for each callback that the store has."""
-        octets = len(response.body)
-        decision = self._log.pass_over(response.url, reason="no_store", body_bytes=octets)
-        for reader in self._readers or (NOBODY,):
-            asked = policy.select_page(self._crawler, self.config, request, response, reader)
-            if isinstance(asked, Fetched):
-                said = await judges.ask(asked, response.body)[1]
-                decision = said.decision or decision
-            if decision.status in {"near_duplicate", "revisit"}:
-                break
-        return JudgedPage(decision)
+    def _refuse(self, action: object, request: Request) -> str:
+        """Warn of an action that is none, and return another one."""
+        # The intention of the spider is unknown; flagging loses nothing.
+        self._crawler.stats.inc_value("simhash/failed/action")
+        told, admitted = "meta['simhash_action'] = %s of %s: must be %s", map(repr, ACTIONS)
+        told += "; the page is only flagged"
+        self._warn("action", 1, told, quote(action), quote(request.url), " or ".join(admitted))
+        return "flag"
 
     async def _read_text(self, judges: Judges, page: Fetched, response: Response) -> str:
         """Read the main text to hand over; all visible text where the reader fails, counted."""
         text = failed = ""
-        for wanted in _TEXTS:
+        for wanted in (self.config.text_reader, WHOLE_TEXT):
             try:
                 text = (await judges.ask(page, response.body, wanted=wanted)[1]).text
             except NotJudgedError as error:
@@ -397,34 +366,30 @@ class SimhashDownloaderMiddleware:
                 break
             failed = failed or "no text"
         if failed:
-            has_warned = self._crawler.stats.get_value("simhash/failed/text")
             self._crawler.stats.inc_value("simhash/failed/text")
-            self._logger.log(
-                logging.DEBUG if has_warned else logging.WARNING,
-                "%s found no main text of %s, whose whole text is handed over: %s",
-                self.config.text_reader,
-                quote(response.url),
-                failed,
-            )
+            told = "%s found no main text of %s, whose whole text is handed over: %s"
+            self._warn("text", 1, told, self.config.text_reader, quote(response.url), failed)
         return text
 
     def _tell_not_judged(self, error: NotJudgedError, url: str) -> None:
         """Warn of the first pages that the user's code fails on, and of a store that does."""
-        level, detail = logging.DEBUG, printable(error.detail)[:MOST_ERROR_CHARACTERS]
-        if error.reason == "store_unavailable":
-            if not self._is_failing:
-                self._logger.warning("Pages are not judged while the store fails: %s", detail)
-            self._is_failing = True
-        elif error.reason in {"failed", "scope_failed"} and self._warned < _MOST_WARNED:
-            self._warned += 1
-            level = logging.WARNING
-        self._logger.log(level, "Not judged: %s: %s: %s", quote(url), error.reason, detail)
+        reason, detail = error.reason, printable(error.detail)[:MOST_ERROR_CHARACTERS]
+        if reason == "store_unavailable":
+            self._warn(reason, 1, "Pages are not judged while the store fails: %s", detail)
+        most = _MOST_WARNED if reason in {"failed", "scope_failed"} else 0
+        self._warn("failed", most, "Not judged: %s: %s: %s", quote(url), reason, detail)
 
     # What is told and written
 
     @property
     def _logger(self) -> logging.LoggerAdapter[logging.Logger]:
         return logging.LoggerAdapter(logger, {"spider": self._crawler.spider})
+
+    def _warn(self, what: str, most: int, text: str, *given: str) -> None:
+        """Warn of what befell a page, if it is among the first ones; else it is a DEBUG line."""
+        self._befell[what] += most > 0
+        level = logging.WARNING if 0 < self._befell[what] <= most else logging.DEBUG
+        self._logger.log(level, text, *given)
 
     def _tell(self, message: ToJudge) -> None:
         if self._judges is not None:

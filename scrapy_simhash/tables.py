@@ -69,20 +69,16 @@ class Table:
             moves.append((run.shift, 2**run.width - 1, target))
         return tuple(moves)
 
-    @cached_property
-    def _moves_back(self) -> tuple[tuple[int, int, int], ...]:
-        return tuple((target, mask, source) for source, mask, target in self._moves)
-
     def permute(self, fingerprints: AnyFingerprints) -> AnyFingerprints:
         """Move the leading blocks of a fingerprint to the front, or of all in an array."""
         return _move(fingerprints, self._moves)
 
     def restore(self, permuted: AnyFingerprints) -> AnyFingerprints:
         """Undo `permute`."""
-        return _move(permuted, self._moves_back)
+        return _move(permuted, [(target, mask, source) for source, mask, target in self._moves])
 
 
-def _move(values: AnyFingerprints, moves: tuple[tuple[int, int, int], ...]) -> AnyFingerprints:
+def _move(values: AnyFingerprints, moves: Sequence[tuple[int, int, int]]) -> AnyFingerprints:
     if isinstance(values, int) or values.size <= _VALUES_PER_PASS:
         moved = values ^ values
         for source, mask, target in moves:
@@ -197,7 +193,12 @@ def parse_design(name: str | int) -> Design:
         cut = PAPER[base]
     else:
         cut = blocks, distance = int(matched["blocks"]), int(matched["distance"])
-        _check_blocks(name, blocks, distance)
+        if not distance < blocks <= FINGERPRINT_BITS:
+            raise ValueError(
+                f"table design {name!r}: needs 0 <= distance < blocks <= {FINGERPRINT_BITS}"
+            )
+        if (number := math.comb(blocks, distance)) > MOST_TABLES:
+            raise ValueError(f"table design {name!r} has {number:,} tables; at most {MOST_TABLES}")
         base = f"{blocks}:{distance}"
     tables = _choose_blocks(*cut) if cut else _nest_sixteen()
     every = range(MOST_FLIPS + 1)
@@ -210,16 +211,6 @@ def parse_design(name: str | int) -> Design:
             f"{FEWEST_PREFIX_BITS} are needed: take fewer blocks"
         )
     return design
-
-
-def _check_blocks(name: str | int, blocks: int, distance: int) -> None:
-    if not distance < blocks <= FINGERPRINT_BITS:
-        raise ValueError(
-            f"table design {name!r}: needs 0 <= distance < blocks <= {FINGERPRINT_BITS}"
-        )
-    tables = math.comb(blocks, distance)
-    if tables > MOST_TABLES:
-        raise ValueError(f"table design {name!r} has {tables:,} tables; at most {MOST_TABLES}")
 
 
 def block_widths(count: int, bits: int = FINGERPRINT_BITS) -> tuple[int, ...]:

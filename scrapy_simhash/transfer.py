@@ -20,8 +20,9 @@ from functools import partial
 from io import BytesIO
 from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, TypeAlias, cast
-from zipfile import BadZipFile, ZipFile
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from zipfile import BadZipFile
+from zipfile import Path as ZipPath
 
 import msgspec
 from msgspec import structs
@@ -32,7 +33,7 @@ from scrapy.responsetypes import responsetypes
 from scrapy.utils.misc import build_from_crawler, load_object
 
 from scrapy_simhash._printable import plural, show_progress
-from scrapy_simhash.crawl.policy import find_encoding, find_skip_reason, identify
+from scrapy_simhash.crawl.policy import select_page
 from scrapy_simhash.crawl.running import make_open
 from scrapy_simhash.errors import (
     NotJudgedError,
@@ -44,19 +45,22 @@ from scrapy_simhash.judge.client import Judges
 from scrapy_simhash.judge.log import IMPORT_PREFIX, CrawlLog, new_crawl
 from scrapy_simhash.judge.messages import Settled
 from scrapy_simhash.judging.documents import Document
-from scrapy_simhash.pages.facts import EVERYONE, MOST_BYTES, Fetched, pack
+from scrapy_simhash.pages.facts import EVERYONE, MOST_BYTES, pack
 from scrapy_simhash.stores.keyvalues import cut
 from scrapy_simhash.stores.opening import open_store, show_url
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from scrapy.settings import Settings
-    from scrapy.utils.request import RequestFingerprinterProtocol
 
     from scrapy_simhash.config import Config
     from scrapy_simhash.judge.log import Decision
     from scrapy_simhash.judging.documents import Verdict
+    from scrapy_simhash.pages.facts import Fetched
+
+    _Show: TypeAlias = Callable[[int, int | None], None]  # told how many records are read, of all
+    _Made: TypeAlias = "tuple[Fetched, bytes] | Skipped"
 
 SPIDER = "import"
 _PROBLEMS_SHOWN = 3
@@ -76,34 +80,36 @@ def import_sources(
     crawler = Crawler(Spider, settings)
     crawler.addons.load_settings(crawler.settings)  # add-ons may install another one
     made_by = load_object(crawler.settings["REQUEST_FINGERPRINTER_CLASS"])
-    fingerprinter: RequestFingerprinterProtocol = build_from_crawler(made_by, crawler)
+    crawler.request_fingerprinter = build_from_crawler(made_by, crawler)
     # What an import gets is compared with all that is there; nothing can be asked for again.
     config, problems = replace(config, incremental=True, refetch=0), list[str]()
     for name, kind in [(name, find_kind(name)) for name in names]:
-        counts = _Counts(name, kind, show_url(config.store), new_crawl(IMPORT_PREFIX))
+        source = _Import(name, kind, show_url(config.store), new_crawl(IMPORT_PREFIX))
         try:
             with show_progress("records") as show:
-                source = _Import(config, fingerprinter, counts, show)
                 if kind == "store":
-                    source.take_store()
+                    source.take_store(config, show)
                 else:
-                    asyncio.run(source.judge())
+                    pages = map(partial(_make_page, crawler, config), read_source(name, kind))
+                    asyncio.run(source.judge(config, pages, show))
         except StoreUnavailableError as error:
             raise StoreUnavailableError(
                 f"the store cannot be written: {error}. {name} was read up to record "
-                f"{counts.records:,}; run this again when the store works: what is in it is "
+                f"{source.records:,}; run this again when the store works: what is in it is "
                 "recognised"
             ) from error
-        more = len(source.problems) - _PROBLEMS_SHOWN
-        problems += [*source.problems[:_PROBLEMS_SHOWN], *[f"and {more:,} more"] * (more > 0)]
-        yield vars(counts)
+        counted = vars(source)
+        found = counted.pop("problems")
+        more = len(found) - _PROBLEMS_SHOWN
+        problems += [*found[:_PROBLEMS_SHOWN], *[f"and {more:,} more"] * (more > 0)]
+        yield counted
     if problems:
         raise PartlyFailedError("; ".join(problems))
 
 
 @dataclass
-class _Counts:
-    """What became of the records of a source."""
+class _Import:
+    """The import of one source, and what became of its records."""
 
     source: str
     kind: str
@@ -114,40 +120,36 @@ class _Counts:
     skipped: Counter[str] = field(default_factory=Counter)
     complete: bool = True
     verdicts: Counter[str] = field(default_factory=Counter)
-
-    def add(self, judged: Decision | Verdict) -> None:
-        """Count what was said of a page."""
-        self.verdicts[f"{judged.status}/{judged.reason}".removesuffix("/")] += 1
-
-
-@dataclass
-class _Import:
-    """The import of one source."""
-
-    config: Config
-    fingerprinter: RequestFingerprinterProtocol
-    counts: _Counts
-    show: Callable[[int, int | None], None]  # how many records are read, of all
     problems: list[str] = field(default_factory=list)  # with the source first, then with records
 
-    async def judge(self) -> None:
+    async def judge(self, config: Config, pages: Iterable[_Made], show: _Show) -> None:
         """Judge the pages of the source in their order; what is kept has come through."""
-        given = structs.replace(make_open(self.config), crawl=self.counts.crawl, spider=SPIDER)
-        judges, log = Judges(given, min(1, self.config.processes)), CrawlLog()
+        given = structs.replace(make_open(config), crawl=self.crawl, spider=SPIDER)
+        judges, log = Judges(given, min(1, config.processes)), CrawlLog()
         try:
             log = CrawlLog(given.config.log, given.crawl, SPIDER, (await judges.open()).seed)
-            for page, body in self._make_pages():
+            for made in pages:
+                self.records += 1
+                show(self.records, None)
+                if isinstance(made, Skipped):
+                    self.skipped[made.reason] += 1
+                    self.problems += [f"{self.source}: {made.problem}"] * bool(made.problem)
+                    continue
+                self.pages += 1
+                page, body = made
                 number, answer = judges.ask(page, body, young=True)
                 try:
-                    said = await answer
-                    decision = said.decision or log.pass_over(page.url, reason="failed")
+                    decision = (await answer).decision or log.pass_over(page.url, reason="failed")
                     judges.tell(Settled(number, "done"))  # if it is young
                 except NotJudgedError as error:
                     if error.reason == "store_unavailable":
                         raise StoreUnavailableError(f"{page.url} was not judged") from error
                     decision = log.pass_over(page.url, reason=error.reason)
-                self.counts.add(decision)
+                self._count(decision)
                 log.write(structs.replace(decision, action=""))
+        except SourceError as error:
+            self.problems.insert(0, str(error))
+            self.complete = False
         finally:
             ends = judges.ends
             closed = await judges.close()
@@ -158,63 +160,49 @@ class _Import:
             why = f"the process that judges pages ended {plural(ends, 'time')}, and pages just "
             self.problems.insert(0, f"{why}before may be missing: run this again")
 
-    def _make_pages(self) -> Iterator[tuple[Fetched, bytes]]:
-        """Make pages up to the end of the source or where it is damaged, and count its records."""
-        counts = self.counts
-        try:
-            for entry in read_source(counts.source, counts.kind):
-                counts.records += 1
-                self.show(counts.records, None)
-                made = entry if isinstance(entry, Skipped) else self._make_page(entry)
-                if isinstance(made, Skipped):
-                    counts.skipped[made.reason] += 1
-                    self.problems += [f"{counts.source}: {made.problem}"] * bool(made.problem)
-                else:
-                    counts.pages += 1
-                    yield made
-        except SourceError as error:
-            self.problems.insert(0, str(error))
-            counts.complete = False
+    def _count(self, judged: Decision | Verdict) -> None:
+        self.verdicts[f"{judged.status}/{judged.reason}".removesuffix("/")] += 1
 
-    def _make_page(self, page: SourcePage) -> tuple[Fetched, bytes] | Skipped:
-        """Make a page to judge, and its body, as a crawl would, or return why one would skip it."""
-        try:
-            request = Request(page.url)
-        except ValueError:
-            return Skipped("bad_url")
-        headers = {b"Content-Type": page.kind.encode("latin-1", "replace")} if page.kind else {}
-        # Of the class and encoding that Scrapy finds.
-        kind = responsetypes.from_args(headers=headers, url=request.url, body=page.body)
-        response = kind(request.url, page.status, headers=headers, body=page.body)
-        if reason := find_skip_reason(self.config, request, response):
-            return Skipped(reason)
-        identity = identify(self.fingerprinter.fingerprint(request))
-        given = request.url, find_encoding(response), identity
-        return Fetched(*given, time=page.time, reader=EVERYONE), page.body
-
-    def take_store(self) -> None:
+    def take_store(self, config: Config, show: _Show) -> None:
         """Import what came through of a store; a new store adopts its recipe and seed."""
-        config, counts = self.config, self.counts
-        with open_store(counts.source, 0, readonly=True, rule=config.rule) as source:
-            if source.url == counts.store:
+        with open_store(self.source, 0, readonly=True, rule=config.rule) as source:
+            if source.url == self.store:
                 raise ValueError(f"{source.url} is the store itself; name another one with --store")
             numbers = source.read(lambda stored: [number for number, _ in stored.scan()])
             given = config.store, config.distance_to_open, config.tables, source.recipe
             with open_store(*given, rule=config.rule, seed=source.seed) as store:
                 for group in cut(numbers, _DOCUMENTS_PER_GROUP):
                     stored = source.get_documents(group).values()
-                    counts.skipped.update(each.state for each in stored if each.state != "done")
+                    self.skipped.update(each.state for each in stored if each.state != "done")
                     done = [each for each in stored if each.state == "done"]
                     packed = [pack(each.wording) if each.wording else b"" for each in done]
                     documents = map(Document, (each.facts for each in done), packed)
-                    verdicts = store.find_and_add([*documents], crawl=counts.crawl)
+                    verdicts = store.find_and_add([*documents], crawl=self.crawl)
                     for each, verdict in zip(done, verdicts, strict=True):
-                        counts.add(verdict)
+                        self._count(verdict)
                         if each.record.spared:
                             store.spare([verdict.document])
-                    counts.records += len(stored)
-                    counts.pages += len(done)
-                    self.show(counts.records, len(numbers))
+                    self.records += len(stored)
+                    self.pages += len(done)
+                    show(self.records, len(numbers))
+
+
+def _make_page(crawler: Crawler, config: Config, page: Entry) -> _Made:
+    """Make a page to judge, and its body, as a crawl would, or return why one would skip it."""
+    if isinstance(page, Skipped):
+        return page
+    try:
+        request = Request(page.url)
+    except ValueError:
+        return Skipped("bad_url")
+    headers = {b"Content-Type": page.kind.encode("latin-1", "replace")} if page.kind else {}
+    # Of the class and encoding that Scrapy finds.
+    kind = responsetypes.from_args(headers=headers, url=request.url, body=page.body)
+    response = kind(request.url, page.status, headers=headers, body=page.body)
+    made = select_page(crawler, config, request, response, EVERYONE)
+    if isinstance(made, str):
+        return Skipped(made)
+    return structs.replace(made, time=page.time, imported=b""), page.body
 
 
 # What reading a file may raise, whatever is in it.
@@ -230,8 +218,8 @@ class SourcePage(NamedTuple):
 
     url: str  # may be invalid
     body: bytes  # with transfer and content encodings undone, but still in its charset
-    kind: str = "text/html"  # its Content-Type; "" if there is none
     status: int = 200
+    kind: str = "text/html"  # its Content-Type; "" if there is none
     time: float | None = None  # of the fetch, seconds since 1970, UTC, if known
 
 
@@ -292,21 +280,18 @@ def _read_records(path: Path, kind: str) -> Iterator[Entry]:
     if kind == "folder":
         yield from _read_folder(path)
     elif kind == "wacz":
-        with ZipFile(path) as zipped:
-            for member in zipped.namelist():
-                if member.startswith("archive/") and not member.endswith("/"):
-                    with zipped.open(member) as file:
-                        yield from _read_warc(cast("BinaryIO", file))
+        for member in ZipPath(path, "archive/").iterdir():
+            with member.open("rb") as file:
+                yield from _read_warc(file)
     else:
         with path.open("rb") as file:
             yield from (_read_warc if kind == "warc" else _read_feed)(file)
 
 
-def _unzip(file: BinaryIO) -> BinaryIO:
+def _unzip(file: Any) -> Any:
     """Unpack a file that is gzipped."""
-    if not cast("Any", file).peek(len(_GZIP)).startswith(_GZIP):
-        return file
-    return cast("BinaryIO", gzip.GzipFile(fileobj=file))
+    zipped = file.peek(len(_GZIP)).startswith(_GZIP)
+    return gzip.GzipFile(fileobj=file) if zipped else file
 
 
 class _Item(msgspec.Struct):
@@ -317,7 +302,7 @@ class _Item(msgspec.Struct):
     body: str | None = None
 
 
-def _read_feed(file: BinaryIO) -> Iterator[Entry]:
+def _read_feed(file: Any) -> Iterator[Entry]:
     lines, found, other = _unzip(file), False, b""
     for number, line in enumerate(iter(partial(lines.readline, _MOST_ITEM_BYTES + 1), b""), 1):
         if len(line) > _MOST_ITEM_BYTES:
@@ -338,7 +323,7 @@ def _read_feed(file: BinaryIO) -> Iterator[Entry]:
                 yield Skipped("no_html")
             else:
                 found = True
-                yield SourcePage(item.url, html.encode(), "text/html; charset=utf-8")
+                yield SourcePage(item.url, html.encode(), kind="text/html; charset=utf-8")
     if not found and other:
         is_object = other.lstrip().startswith(b"{")
         fields = msgspec.json.decode(other, type=dict[str, msgspec.Raw]) if is_object else ()
@@ -368,43 +353,43 @@ def _read_folder(folder: Path) -> Iterator[Entry]:
                 yield SourcePage(row["url"], body)
 
 
-def _read_warc(file: BinaryIO) -> Iterator[Entry]:
-    """Read a WARC file, plain or compressed; raises EOFError if it is cut short."""
+def _read_warc(file: Any) -> Iterator[Entry]:
+    """Read a WARC file, plain or compressed; raises EOFError if it is cut short.
+
+    A `response` is a page; the body of a `revisit` is in an earlier record.
+    """
     try:
         from fastwarc.warc import ArchiveIterator  # noqa: PLC0415 - an extra
     except ImportError:
         raise SourceError("WARC files need pip install 'scrapy-simhash[warc]'") from None
     # FastWARC itself unpacks twice as fast, but does not notice a cut between records. It gets what
     # there is before what is damaged, and never seeks.
-    stream = SimpleNamespace(read=cast("Any", _unzip(file)).read1, tell=lambda: 0)
-    for record in ArchiveIterator(cast("Any", stream), parse_http=False):
+    stream: Any = SimpleNamespace(read=_unzip(file).read1, tell=lambda: 0)
+    for record in ArchiveIterator(stream, parse_http=False):
         if not record.headers.contains_key("Content-Length"):
             raise EOFError("it is cut short, or not a WARC")
-        yield _read_record(record)
-
-
-def _read_record(record: Any) -> Entry:
-    """Read a record: a `response` is a page; the body of a `revisit` is in an earlier record."""
-    skipped = Skipped("no_response")
-    if is_page := record.is_http and (record.headers.get("WARC-Type") or "").lower() == "response":
-        try:
-            record.parse_http()
-        except OSError:
-            is_page, skipped = False, Skipped("bad_http")
-    expected = record.content_length
-    body = record.reader.read(_MOST_OF_PAGE)
-    if len(body) + record.reader.consume() < expected:
-        raise EOFError("it is cut short")
-    if not is_page:
-        return skipped
-    url, headers = record.headers.get("WARC-Target-URI") or "", record.http_headers
-    return SourcePage(
-        url.removeprefix("<").removesuffix(">"),
-        _decode(body, headers),
-        headers.get("Content-Type") or "",
-        headers.status_code or 0,
-        record.record_date and record.record_date.timestamp(),
-    )
+        kind, reason = record.headers.get("WARC-Type") or "", ""
+        if not record.is_http or kind.lower() != "response":
+            reason = "no_response"
+        else:
+            try:
+                record.parse_http()
+            except OSError:
+                reason = "bad_http"
+        expected, body = record.content_length, record.reader.read(_MOST_OF_PAGE)
+        if len(body) + record.reader.consume() < expected:
+            raise EOFError("it is cut short")
+        if reason:
+            yield Skipped(reason)
+            continue
+        url, headers = record.headers.get("WARC-Target-URI") or "", record.http_headers
+        yield SourcePage(
+            url.removeprefix("<").removesuffix(">"),
+            _decode(body, headers),
+            headers.status_code or 0,
+            headers.get("Content-Type") or "",
+            record.record_date.timestamp() if record.record_date else None,
+        )
 
 
 def _decode(body: bytes, headers: Any) -> bytes:
@@ -414,21 +399,18 @@ def _decode(body: bytes, headers: Any) -> bytes:
     readers: dict[str, Callable[[BytesIO], Any]] = {
         "chunked": stream_io.ChunkedReader,
         "gzip": stream_io.GzipReader,
-        "x-gzip": stream_io.GzipReader,
         "br": stream_io.BrotliReader,
         "zstd": stream_io.ZstdReader,
         "deflate": partial(stream_io.GzipReader, zlib=True),
     }
     given = f"{headers.get('Content-Encoding')},{headers.get('Transfer-Encoding')}".lower()
     for coding in given.split(",")[::-1]:
-        if reader := readers.get(coding.strip()):
+        if reader := readers.get(coding.strip().removeprefix("x-")):
             with suppress(OSError):
                 body = reader(BytesIO(body)).read(_MOST_OF_PAGE)
     return body
 
 
-def read_warc(path: Path) -> Iterator[tuple[str, bytes, int, str, float | None]]:
-    """Read the responses of a WARC file: URL, body, status, content type, time."""
-    for page in read_source(str(path), "warc"):
-        if isinstance(page, SourcePage):
-            yield page.url, page.body, page.status, page.kind, page.time
+def read_warc(path: Path) -> Iterator[SourcePage]:
+    """Read the responses of a WARC file."""
+    return (page for page in read_source(str(path), "warc") if isinstance(page, SourcePage))

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from scrapy_simhash._files import write_whole
 from scrapy_simhash._printable import cut, format_time, mask_passwords, plural, printable
 from scrapy_simhash.commands.answering import describe_match
-from scrapy_simhash.crawl.running import add_option
+from scrapy_simhash.crawl.running import add_option, find_log
 from scrapy_simhash.errors import PartlyFailedError
 from scrapy_simhash.inspection import log as logs
 from scrapy_simhash.inspection.explanation import explain
@@ -55,7 +55,7 @@ def _print_log(answer: Answer) -> Iterable[str]:
 
 def _log(config: Config, options: Namespace) -> Iterator[Answer]:
     """List the wanted decisions."""
-    path, last = logs.find_log(config, options.log_path), options.last
+    path, last = find_log(config, options.log_path), options.last
     if last is not None and last < 0:
         raise ValueError(f"--last {last}: must be 0 or more")
     logs.require_log(path)

@@ -13,9 +13,10 @@ from scrapy_simhash._files import write_whole
 from scrapy_simhash._printable import escape, mask_passwords, plural, printable, show_progress
 from scrapy_simhash.batch import export_archive
 from scrapy_simhash.commands.answering import describe_match, print_fields
+from scrapy_simhash.crawl.running import find_log
 from scrapy_simhash.errors import PartlyFailedError
 from scrapy_simhash.inspection.explanation import add_suggestions
-from scrapy_simhash.inspection.log import find_crawl, find_log, find_requested
+from scrapy_simhash.inspection.log import find_crawl, find_requested
 from scrapy_simhash.judging.documents import State, StoredDocument
 from scrapy_simhash.pages.addresses import is_better_url
 from scrapy_simhash.stores.opening import open_as_it_is, open_store
@@ -71,7 +72,7 @@ def list_kept(store: Store, crawl: str | None = None) -> Iterator[dict[str, Any]
 def _export(config: Config, options: Namespace) -> Iterator[Answer]:
     """Copy a store, or write its fingerprints, or list its near-duplicates."""
     if options.what == "duplicates":
-        crawl = find_crawl(find_log(config, None), options.crawl)
+        crawl = find_crawl(find_log(config), options.crawl)
         with open_as_it_is(config.store) as store:
             yield from list_kept(store, crawl)
     elif options.output is None:
@@ -142,7 +143,7 @@ def _prune(config: Config, options: Namespace) -> Iterator[Answer]:
     if days is not None and not days >= 0:
         raise ValueError(f"--days {days}: must be 0 or more")
     oldest = inf if days is None else time.time() - days * _SECONDS_A_DAY
-    crawl = find_crawl(find_log(config, None), options.crawl)
+    crawl = find_crawl(find_log(config), options.crawl)
 
     def choose(document: StoredDocument) -> bool:
         return (
@@ -187,7 +188,7 @@ def _undo(config: Config, options: Namespace) -> Iterator[Answer]:
     urls, original, dry_run = options.urls, options.original, options.dry_run
     if not urls and (original, options.crawl) == (None, None):
         raise ValueError("name what to undo: URLs, --original or --crawl")
-    crawl = find_crawl(find_log(config, None), options.crawl)
+    crawl = find_crawl(find_log(config), options.crawl)
     with open_as_it_is(config.store) if dry_run else _open_to_change(config) as store:
         kept = [] if original is None else store.find_documents([original])[original]
         originals = {

@@ -114,16 +114,14 @@ class Delivery:
             for number in pipelines.counting:
                 self._tell(Settled(number, "failed"))
             pipelines.counting.clear()
-            self._item_ended(page)
+            page.items -= 1
+            self._settle(page)
 
     def _item_dropped(self, response: Response | None) -> None:
         if page := self._find(response):
             page.dropped = True
-            self._item_ended(page)
-
-    def _item_ended(self, page: JudgedPage) -> None:
-        page.items -= 1
-        self._settle(page)
+            page.items -= 1
+            self._settle(page)
 
     def _find(self, response: Response | None) -> JudgedPage | None:
         return self._pages.get(response) if response is not None else None  # None in `start`

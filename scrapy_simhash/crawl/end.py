@@ -147,7 +147,7 @@ class End:
         # Near-duplicates by their actions, and pages that were not judged by reasons.
         self._acted, self._passed = Counter[str](), Counter[str]()
         self._not_fetched, self._look_alikes = NotFetched(), LookAlikes()
-        self._alerts = Alerts(examples=1)
+        self._alerts = Alerts()
         self._hosts: set[str] = set()  # of which a page came: the spider wants no other one
         self._others = Others()
         self._of_lists = 0  # links that SIMHASH_FOLLOW_NEW_LINKS would have followed

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import inspect
-import logging
 import re
 from contextlib import suppress
 from dataclasses import dataclass
@@ -16,8 +15,6 @@ from scrapy.http.request import NO_CALLBACK
 from scrapy.spiders import CrawlSpider
 from scrapy.utils.httpobj import urlparse_cached
 
-from scrapy_simhash._printable import quote
-from scrapy_simhash.config import ACTIONS, Config
 from scrapy_simhash.crawl.running import DEFAULT_CALLBACK, RULE_CALLBACK
 from scrapy_simhash.pages.addresses import find_site, host_of
 from scrapy_simhash.pages.facts import EVERYONE, MOST_BYTES, NOBODY, Fetched, Reader
@@ -28,9 +25,8 @@ if TYPE_CHECKING:
     from scrapy import Spider
     from scrapy.crawler import Crawler
 
+    from scrapy_simhash.config import Config
     from scrapy_simhash.judge.log import Decision
-
-logger = logging.getLogger(__name__)
 
 SUCCESS = range(200, 300)
 _IDENTITY_BYTES = 16  # two pages of a trillion have one with a chance of 1 in 10**15
@@ -81,24 +77,11 @@ class JudgedPage:
 JudgedPages: TypeAlias = "WeakKeyDictionary[Request | Response, JudgedPage]"
 
 
-def choose_action(crawler: Crawler, config: Config, request: Request) -> str:
-    """Choose what happens to a page that may be dropped, if it is a near-duplicate."""
+def choose_action(config: Config, request: Request) -> Any:
+    """Choose what happens to a page that may be dropped; spiders name what they like."""
     # A page that carries an item of another page is needed for that.
     default = "flag" if carries_item(request) else config.action
-    action = request.meta.get("simhash_action", default)
-    if action in ACTIONS:
-        return str(action)
-    # The intention of the spider is unknown; flagging loses nothing.
-    if not crawler.stats.get_value("simhash/failed/action"):
-        logger.warning(
-            "meta['simhash_action'] = %s of %s: must be %s; the page is only flagged",
-            quote(action),
-            quote(request.url),
-            " or ".join(map(repr, ACTIONS)),
-            extra={"spider": crawler.spider},
-        )
-    crawler.stats.inc_value("simhash/failed/action")
-    return "flag"
+    return request.meta.get("simhash_action", default)
 
 
 def carries_item(request: Request) -> bool:
@@ -160,11 +143,11 @@ def list_redirects(request: Request) -> list[str]:
     return [url for url in own if isinstance(url, str)]  # a spider may keep other things there
 
 
-def find_reader(crawler: Crawler, request: Request, *, across_spiders: bool = False) -> Reader:
+def find_reader(crawler: Crawler, config: Config, request: Request) -> Reader:
     """Find who gets a response: the spider, and the name that its callback has there.
 
     It is the name of the method, whatever attribute of the spider it is. Lambdas, functions and
-    partials have none: NOBODY. With `across_spiders` the spider's name makes no difference.
+    partials have none: NOBODY. Where settings say so, the spider's name makes no difference.
     """
     spider = crawler.spider
     assert spider is not None  # noqa: S101 - there before any request
@@ -177,7 +160,7 @@ def find_reader(crawler: Crawler, request: Request, *, across_spiders: bool = Fa
             name = _name_callback_of_rule(spider, request)
     elif name == DEFAULT_CALLBACK:
         name = "parse"
-    return Reader("" if across_spiders else spider.name, name) if name else NOBODY
+    return Reader("" if config.across_spiders else spider.name, name) if name else NOBODY
 
 
 def _name_method(spider: Spider, callback: Any) -> str:

@@ -149,12 +149,14 @@ def place_log(config: Config) -> Config:
     return replace(config, log=str(Path(closest_scrapy_cfg()).parent / str(config.log)))
 
 
-def find_default_log(store: str) -> Path:
-    """Find the decision log of a store when SIMHASH_LOG has its default.
+def find_log(config: Config, log_path: str | None = None) -> Path:
+    """Find the named decision log, or that of the settings or store; it need not exist.
 
     That of a store in no folder is in the default folder of stores.
     """
-    if folder := folder_of(store):
+    if log_path or config.log not in {None, DEFAULT_LOG}:
+        return Path(log_path or str(config.log))
+    if folder := folder_of(config.store):
         return folder / LOG_IN_STORE
     return Path(_place("LOG", f"{Config.store}/{LOG_IN_STORE}"))
 
@@ -186,14 +188,12 @@ def make_open(config: Config) -> Open:
                 "a folder, or set it to 1"
             )
         folder = folder_of(config.store)
-    log = config.log
-    if log == DEFAULT_LOG:  # a read-only crawl writes no files
-        kept = config.store != MEMORY and not config.readonly
-        log = str(find_default_log(config.store)) if kept else None
+    # A read-only crawl writes no files, if none is named.
+    logs = config.log != DEFAULT_LOG or (config.store != MEMORY and not config.readonly)
     placed = replace(  # a spider may change its folder
         config,
         store=str(folder.absolute()) if folder else config.store,
-        log=str(Path(log).absolute()) if log else None,
+        log=str(find_log(config).absolute()) if config.log and logs else None,
     )
     for name, value in asdict(placed).items():
         with _naming(f"SIMHASH_{name.upper()}"):

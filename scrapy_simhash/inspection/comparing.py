@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import structs
 
-from scrapy_simhash._printable import printable_text
+from scrapy_simhash._printable import JOINERS, escape
 from scrapy_simhash.judging.documents import DEFAULT_DISTANCE_BITS, Rule
 from scrapy_simhash.judging.hosts import Hosts
 from scrapy_simhash.judging.matching import compare_by_words, compare_plainly
@@ -123,7 +123,7 @@ def compare_side_by_side(first: str, second: str) -> list[dict[str, Any]]:
 def _split(text: str) -> list[str]:
     sentences = (" ".join(part.split()) for part in _SENTENCE_END.split(text))
     return [
-        printable_text(sentence[start : start + _LONGEST_SENTENCE])
+        escape(sentence[start : start + _LONGEST_SENTENCE], JOINERS)
         for sentence in sentences
         for start in range(0, len(sentence), _LONGEST_SENTENCE)
     ]

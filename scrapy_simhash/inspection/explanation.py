@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
 from scrapy_simhash._printable import mask_passwords, plural
-from scrapy_simhash.crawl.running import add_option
+from scrapy_simhash.crawl.running import add_option, find_log
 from scrapy_simhash.errors import InspectionError, NotJudgedError, PartlyFailedError
 from scrapy_simhash.inspection import sentences
 from scrapy_simhash.inspection.comparing import compare_pages, describe_page
-from scrapy_simhash.inspection.log import find_log, read_log
+from scrapy_simhash.inspection.log import read_log
 from scrapy_simhash.judge.alerts import Walls
 from scrapy_simhash.judge.log import FORGOTTEN, NOT_FOLLOWED
 from scrapy_simhash.judging.documents import Record, State, StoredDocument, make_document
@@ -88,7 +88,7 @@ class _Logged:
         self.repeating: set[str] = set()
         self.showing: defaultdict[str, set[str]] = defaultdict(set)
         walls, own = Walls(), mask_passwords(url)
-        for decision, line in _read_if_there(log):
+        for decision, line in read_log(log):
             if decision.is_judged:
                 walls.add(decision)
             if decision.url == own:
@@ -124,7 +124,7 @@ def _explain_url(config: Config, url: str, log: Path) -> Iterator[dict[str, Any]
         logged = _Logged(log, url, {each.text for each in documents} - {""})
         if not documents and logged.last is None:
             known = store.read(lambda stored: [record.facts.url for _, record in stored])
-            known += dict.fromkeys(decision.url for decision, _ in _read_if_there(log, quiet=True))
+            known += dict.fromkeys(decision.url for decision, _ in read_log(log, damaged=[]))
             problem = (
                 f"{url} is neither in the store nor in the log {log}; name it as it was fetched; a "
                 "page that redirects is known by its target"
@@ -135,10 +135,6 @@ def _explain_url(config: Config, url: str, log: Path) -> Iterator[dict[str, Any]
             answers.insert(0, _explain_line(config, logged.last))
     found = {"url": url, "decisions": list(logged.lines)}
     yield from (found | answer for answer in answers)
-
-
-def _read_if_there(log: Path, *, quiet: bool = False) -> Iterator[tuple[Decision, bytes]]:
-    return read_log(log, damaged=[] if quiet else None) if log.is_file() else iter(())
 
 
 def _explain_line(config: Config, decision: Decision) -> dict[str, Any]:
@@ -283,15 +279,9 @@ def _find_near(config: Config, what: str) -> Iterator[dict[str, Any]]:
         # As far as the tables of the store are complete.
         distance = min(config.distance, parse_design(store.design).reach_bits)
         for match in store.query(_find_fingerprint(config, store, what), distance):
-            document = store.get_documents([match.document]).get(match.document)
-            yield {
-                "fingerprint": f"{match.fingerprint:016x}",
-                "distance": match.distance,
-                "document": match.document,
-                "url": match.url,
-                "state": document.state if document else "imported",
-                "title": document.facts.title if document else "",
-            }
+            near = {"fingerprint": f"{match.fingerprint:016x}", "distance": match.distance}
+            for document in store.get_documents([match.document]).values():
+                yield near | document.pick("document", "url", "state", "title")
 
 
 def _find_fingerprint(config: Config, store: Store, what: str) -> int:

@@ -6,34 +6,26 @@ import json
 import os
 import sys
 from contextlib import suppress
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
 
 from scrapy_simhash._printable import mask_passwords, printable
-from scrapy_simhash.config import DEFAULT_LOG, Config
-from scrapy_simhash.crawl.running import find_default_log
+from scrapy_simhash.crawl.running import find_log
 from scrapy_simhash.errors import InspectionError, PartlyFailedError
 from scrapy_simhash.judge.log import IMPORT_PREFIX, Decision
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator
+    from pathlib import Path
+
+    from scrapy_simhash.config import Config
 
 LAST_CRAWL, ALL_CRAWLS = "last", "all"
 STATUSES = ("new", "near_duplicate", "revisit", "not_judged")
 # The beginning of a line that is not a decision shows what kind of file it is.
 _CHARACTERS_SHOWN = 80
 _LINES_PER_STEP = 1_000
-
-
-def find_log(config: Config, log_path: str | None) -> Path:
-    """Find the named decision log, or that of the settings or store; it need not exist."""
-    if log_path:
-        return Path(log_path)
-    if config.log is not None and config.log != DEFAULT_LOG:
-        return Path(config.log)
-    return find_default_log(config.store)
 
 
 def find_crawl(path: Path, crawl: str | None) -> str | None:
@@ -52,8 +44,8 @@ def find_crawl(path: Path, crawl: str | None) -> str | None:
 
 def find_requested(config: Config, urls: Collection[str]) -> dict[str, str]:
     """Find in the log which addresses were asked for where redirects led from them to these."""
-    path, wanted = find_log(config, None), {*map(mask_passwords, urls)}
-    lines = read_log(path, damaged=[]) if wanted and path.is_file() else ()
+    path, wanted = find_log(config), {*map(mask_passwords, urls)}
+    lines = read_log(path, damaged=[]) if wanted else ()
     last = {each.url: each.requested_url for each, _ in lines if each.url in wanted}
     return {url: requested for url, requested in last.items() if requested}
 
@@ -78,7 +70,8 @@ def read_log(
 ) -> Iterator[tuple[Decision, bytes]]:
     """Read the decisions of a log, or of one of its crawls, oldest first, each with its line.
 
-    Lines that are not decisions, as a full disk or a power cut leaves them, are skipped.
+    Lines that are not decisions, as a full disk or a power cut leaves them, are skipped; a log that
+    is not there has none.
 
     Args:
         path: of the log.
@@ -91,6 +84,8 @@ def read_log(
     """
     found = [] if damaged is None else damaged
     sound = done = 0
+    if not path.exists():
+        return
     with path.open("rb") as file:
         size = os.fstat(file.fileno()).st_size
         for number, line in enumerate(file):

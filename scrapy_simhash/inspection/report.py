@@ -28,10 +28,10 @@ from scrapy_simhash._printable import (
 )
 from scrapy_simhash.crawl.end import NotFetched
 from scrapy_simhash.crawl.policy import LEFT_OUT
-from scrapy_simhash.crawl.running import add_option
+from scrapy_simhash.crawl.running import add_option, find_log
 from scrapy_simhash.errors import InspectionError, StoreUnusableError
 from scrapy_simhash.inspection.comparing import compare_side_by_side
-from scrapy_simhash.inspection.log import ALL_CRAWLS, find_crawl, find_log, read_log, require_log
+from scrapy_simhash.inspection.log import ALL_CRAWLS, find_crawl, read_log, require_log
 from scrapy_simhash.inspection.sentences import OF_ONE_TEXT, answer, tell_reason
 from scrapy_simhash.judge.alerts import BEFORE, Alert, Alerts, Examples, LookAlikes, list_alerts
 from scrapy_simhash.judge.log import CUT_OFF, FORGOTTEN, NOT_FOLLOWED
@@ -41,7 +41,7 @@ from scrapy_simhash.pages.facts import MOSTLY_NEW
 from scrapy_simhash.stores.opening import open_as_it_is
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
     from pathlib import Path
 
     from scrapy_simhash.config import Config
@@ -52,7 +52,7 @@ if TYPE_CHECKING:
 # Only of the newest near-duplicates, examples are shown by original; all are counted.
 _MOST_NEWEST = 20_000
 _HOSTS_SHOWN, _GROUPS_SHOWN, _EXAMPLES_SHOWN, _LINKS_SHOWN = 20, 10, 3, 10
-MOST_DROPS = 100
+_MOST_DROPS = 30
 _MOST_OF_A_GROUP = 3
 _MOST_DOUBTFUL = 2_000  # as many are looked through for these
 _DRAWN = 30  # would-be drops; of so many without a wrong one, less than a tenth is (95 %)
@@ -265,14 +265,11 @@ def _name(url: str, stored: StoredDocument | None) -> dict[str, str]:
 
 
 def describe_drops(
-    figures: Figures,
-    decisions: Iterable[Decision],
-    store: Store | None,
-    progress: Callable[[int, int], object],
+    figures: Figures, decisions: Iterable[Decision], store: Store | None
 ) -> list[dict[str, Any]]:
-    """Describe up to 100 near-duplicates, with both texts in `rows` where the store has the two."""
+    """Describe up to 30 near-duplicates, with both texts in `rows` where the store has the two."""
     drops: list[dict[str, Any]] = []
-    for decision in islice(decisions, MOST_DROPS):
+    for decision in islice(decisions, _MOST_DROPS):
         original_url, tests = decision.match_url or "", decision.tests
         there = None if original_url in figures.changed else store
         page = _find_stored(there, decision.document, decision.url)
@@ -290,7 +287,6 @@ def describe_drops(
             if len(texts) == 2:  # noqa: PLR2004 - neither is damaged
                 drop["rows"] = compare_side_by_side(*texts)
         drops.append(drop)
-        progress(len(drops), MOST_DROPS)
     return drops
 
 
@@ -342,9 +338,8 @@ def write_report(
         if not counted.crawls:
             where = "" if named is None else f" in crawl {named}"
             raise InspectionError(f"the decision log {log} has no page that was judged{where}")
-        with show_progress("differences") as progress:
-            drops = describe_drops(counted, counted.list_doubtful(), store, progress)
-            drawn = describe_drops(counted, counted.drawn, store, progress)
+        drops = describe_drops(counted, counted.list_doubtful(), store)
+        drawn = describe_drops(counted, counted.drawn, store)
         figures = counted.describe() | describe_groups(counted, store)
         figures["answers"] = answer(figures, option)
         page = _render(option, figures=figures, missing=missing, drops=drops, drawn=drawn)

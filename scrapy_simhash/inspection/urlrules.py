@@ -20,10 +20,10 @@ from enum import IntEnum
 from functools import partial
 from itertools import permutations
 from os.path import commonprefix
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
-from scrapy_simhash.judging.rule import UNKNOWN, judge, read_name
 from scrapy_simhash.judging.rule import Page as Read
+from scrapy_simhash.judging.rule import read_name
 from scrapy_simhash.judging.words import compare_words
 from scrapy_simhash.pages.addresses import Address, find_site, parse_address, split_pair, split_url
 from scrapy_simhash.pages.facts import MOSTLY_NEW
@@ -118,12 +118,8 @@ class Page(NamedTuple):
     original: int  # the document that near-duplicates have in common
 
 
-class Vote(NamedTuple):
-    """A comparison of two pages that have one form."""
-
-    outcome: Outcome
-    page: Page
-    kept: Page
+# A comparison of two pages that have one form, the older one last.
+Vote: TypeAlias = tuple[Outcome, Page, Page]
 
 
 def _list_votes(rule: UrlRule, pages: Iterable[Page]) -> dict[Address, Vote]:
@@ -137,7 +133,7 @@ def _list_votes(rule: UrlRule, pages: Iterable[Page]) -> dict[Address, Vote]:
         if kept is None or kept.address == page.address:
             continue
         outcome = _compare(page, kept)
-        if outcome is None or (form in votes and outcome <= votes[form].outcome):
+        if outcome is None or (form in votes and outcome <= votes[form][0]):
             continue
         if outcome is Outcome.SAME:  # a wall has many forms
             originals = {page.original, kept.original}
@@ -145,12 +141,12 @@ def _list_votes(rule: UrlRule, pages: Iterable[Page]) -> dict[Address, Vote]:
                 continue
             voted |= originals
         votes.pop(form, None)  # the newest stand last
-        votes[form] = Vote(outcome, page, kept)
+        votes[form] = outcome, page, kept
     return votes
 
 
-# So much is common where two texts are one.
-_LEAST_COMMON = 0.5
+# Not more of the words of each are alone where two texts are one.
+_MOST_ALONE = 0.5
 # A page that was fetched a day later may have been changed in between.
 _STALE_SECONDS = 86_400
 
@@ -159,7 +155,7 @@ def _compare(page: Page, kept: Page) -> Outcome | None:
     """Compare two pages by what they were dropped for, their names and their words.
 
     They are `different` where all their names, title and heading, have words that the other one
-    lacks, and where they have less than half of their words in common (a print view lacks the
+    lacks, and where less than half of the words of each are on the other (a print view lacks the
     navigation). But not if a day lies between them. The rest is `grey`; None are those that are the
     same but for most of their links, which have no vote.
     """
@@ -174,10 +170,9 @@ def _compare(page: Page, kept: Page) -> Outcome | None:
         if page.document.wording is None or kept.document.wording is None:
             return Outcome.GREY
         both = Read.make(mine, page.document.wording), Read.make(theirs, kept.document.wording)
-        if not judge(*both, UNKNOWN, UNKNOWN).one:
-            sides = permutations(each.words for each in both)
-            common = 1 - min(compare_words(own, other, None).alone.mean() for own, other in sides)
-            return unlike if common < _LEAST_COMMON else Outcome.GREY
+        sides = permutations(each.words for each in both)
+        alone = min(compare_words(own, other, None).alone.mean() for own, other in sides)
+        return unlike if alone > _MOST_ALONE else Outcome.GREY
     return None if (page.document.record.new_links or 0.0) >= MOSTLY_NEW else Outcome.SAME
 
 
@@ -200,22 +195,14 @@ class FoundRule(NamedTuple):
 def learn(stored: Iterable[StoredDocument]) -> list[FoundRule]:
     """Find the rules of a site by its pages in the order of arrival.
 
-    Pages vote that have text enough, at addresses that rules may judge.
+    Near-duplicates propose rules by what they repeat; pages vote on them that have text enough, at
+    addresses that rules may judge.
     """
     pages = [
         Page(each, parsed, each.record.original or each.document)
         for each in stored
         if each.facts.sketch and not each.facts.stub and (parsed := parse_address(each.facts.url))
     ]
-    found = []
-    for rule in _propose(pages):
-        votes = _list_votes(rule, (page for page in pages if page.address.host == rule.host))
-        found.append(FoundRule(rule, [*votes.values()], _choose_directories(rule, votes)))
-    return found
-
-
-def _propose(pages: Sequence[Page]) -> list[UrlRule]:
-    """List the rules that two near-duplicates propose, by what they repeat."""
     by_number = {page.document.document: page for page in pages}
     forms: defaultdict[UrlRule, set[Address]] = defaultdict(set)
     for page in pages:
@@ -224,7 +211,11 @@ def _propose(pages: Sequence[Page]) -> list[UrlRule]:
             forms[rule].add(rule.apply(page.address))
     # A rule that explains a single pair is of no use, and most of what is proposed does.
     proposed = Counter({rule: len(found) for rule, found in forms.items() if len(found) > 1})
-    return [rule for rule, _ in proposed.most_common(MOST_RULES)]
+    learnt = []
+    for rule, _ in proposed.most_common(MOST_RULES):
+        votes = _list_votes(rule, (page for page in pages if page.address.host == rule.host))
+        learnt.append(FoundRule(rule, [*votes.values()], _choose_directories(rule, votes)))
+    return learnt
 
 
 def _choose_directories(rule: UrlRule, votes: dict[Address, Vote]) -> list[str]:
@@ -234,7 +225,7 @@ def _choose_directories(rule: UrlRule, votes: dict[Address, Vote]) -> list[str]:
         by_directory[find_directory(form)].append(vote)
     same, values = Counter[str](), set[str]()
     for name, some in by_directory.items():
-        counts = Counter(vote.outcome for vote in some)
+        counts = Counter(outcome for outcome, *_ in some)
         if counts[Outcome.DIFFERENT] == 1:
             return []
         if counts[Outcome.DIFFERENT] or counts[Outcome.GREY] > counts[Outcome.SAME]:
@@ -242,9 +233,9 @@ def _choose_directories(rule: UrlRule, votes: dict[Address, Vote]) -> list[str]:
         same[name] = counts[Outcome.SAME]
         values |= {
             pair
-            for vote in some
-            if vote.outcome is Outcome.SAME
-            for page in (vote.page, vote.kept)
+            for outcome, *both in some
+            if outcome is Outcome.SAME
+            for page in both
             for pair in page.address.query
             if split_pair(pair)[0] == rule.parameter  # which has all values
         }

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections import Counter, OrderedDict
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from scrapy_simhash._printable import cut, plural, quote
 from scrapy_simhash.judging.documents import STAYS
@@ -95,8 +95,7 @@ def _find(found: dict[str, Examples], about: str) -> Examples:
 class Alerts:
     """Counts near-duplicates that may be wrong, by what speaks against them, with some examples."""
 
-    def __init__(self, examples: int = _EXAMPLES) -> None:
-        self._examples = examples
+    def __init__(self) -> None:
         self._walls = Walls()
         self._pages = 0
         self._found: dict[Alert, dict[str, Examples]] = {alert: {} for alert in Alert}
@@ -112,7 +111,7 @@ class Alerts:
         first = self._changed.get(text, "")
         # What is new with that text was dropped for another page before, or not met.
         if first and (changed or decision.status == "new" or not decision.reason):
-            _find(self._found[Alert.BECAME_ONE], first).add(decision.url, self._examples)
+            _find(self._found[Alert.BECAME_ONE], first).add(decision.url)
             self._known[first] += changed
         self._walls.add(decision)
         if decision.status != "near_duplicate" or decision.reason:
@@ -121,7 +120,7 @@ class Alerts:
         # What known pages show now is told of these.
         repeated = [(Alert.UNLIKE, decision.match_url or "")] * (not first)
         for alert, about in (*repeated, *list_alerts(decision)):
-            _find(self._found[alert], about).add(decision.url, self._examples)
+            _find(self._found[alert], about).add(decision.url)
 
     def list_told(self) -> Iterator[tuple[Alert, str, Examples]]:
         """List what has to be told, of each alert the pages and sites with most first."""
@@ -185,8 +184,6 @@ UNLIKE_ADDRESSES = 5
 _LEAST_VALUES = 3
 # Shapes of addresses, and those that led to a document, 4 kB each; the oldest are forgotten.
 _MOST_SHAPES = 2_000
-_Key = TypeVar("_Key")
-_Value = TypeVar("_Value")
 _MOST_UNDER_ONE = 100  # documents that are repeated under one parameter
 _Values: TypeAlias = list[set[int]]  # digests of the values of each place, five at most
 
@@ -252,7 +249,7 @@ class Walls:
         return telling and max(found) >= UNLIKE_ADDRESSES and min(found) >= _LEAST_VALUES
 
 
-def _find_last(remembered: OrderedDict[_Key, _Value], key: _Key, new: _Value) -> _Value:
+def _find_last(remembered: OrderedDict[Any, Any], key: object, new: object) -> Any:
     """Find what is remembered of a key, now as its last one; the first of too many is forgotten."""
     found = remembered.setdefault(key, new)
     remembered.move_to_end(key)

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from typing import TypeAlias
 
     from scrapy_simhash.config import Config
-    from scrapy_simhash.judge.messages import FromJudge, ToJudge, Wanted
+    from scrapy_simhash.judge.messages import FromJudge, ToJudge
     from scrapy_simhash.pages.facts import Fetched, PageFingerprint
 
     # Asks for the page at an address once more; None if the answer proves nothing.
@@ -51,11 +51,9 @@ PAGE_SECONDS = 10.0
 # Pages that a judge has beside those that wait there, so that it always has one to read.
 _MOST_SENT, _MOST_SENT_BYTES = 4, 1 << 19
 _WATCHING_SECONDS = 1.0
-# A judge that has pages to answer and is silent for so long is killed; to load a reader takes a
-# second on an idle machine, and to open a store that has to be verified may take minutes.
-_SILENT_SECONDS, _LOADING_SECONDS, _OPENING_SECONDS = 30.0, 60.0, 600.0
-# A page that waits is answered after half of it.
-_WAITING_SECONDS = 60.0
+# A judge that has pages to answer and stands still for so long is killed, whatever its store does;
+# to open one that has to be verified may take minutes.
+_STILL_SECONDS, _OPENING_SECONDS = 60.0, 600.0
 _CLOSING_SECONDS = 60.0
 _ENDING_SECONDS = 1.0
 # After so many judges in a row that ended without an answer, all pages pass for a while.
@@ -90,23 +88,21 @@ class Judges:
     Args:
         given: what each opens.
         count: the number of processes; with 0 the judge is in this one, unbounded: for debugging.
-        page_seconds: that a page may take.
     """
 
-    def __init__(self, given: Open, count: int, page_seconds: float = PAGE_SECONDS) -> None:
-        self._given, self._count, self._page_seconds = given, count, page_seconds
+    def __init__(self, given: Open, count: int) -> None:
+        self._given, self._count = given, count
         self._numbers = itertools.count(1)
         self._judges: list[JudgeProcess | JudgeHere] = []
 
     async def open(self) -> Opened:
         """Start the judges; raises what kept one from opening the store."""
-        given, seconds = self._given, self._page_seconds
-        first = JudgeProcess(given, seconds) if self._count else JudgeHere(given)
+        first = JudgeProcess(self._given) if self._count else JudgeHere(self._given)
         self._judges.append(first)
         # The first one makes the store, if there is none.
         opened = await first.opened
-        given = structs.replace(given, seed=opened.seed)
-        self._judges += [JudgeProcess(given, seconds) for _ in range(1, self._count)]
+        given = structs.replace(self._given, seed=opened.seed)
+        self._judges += [JudgeProcess(given) for _ in range(1, self._count)]
         for judge in self._judges:
             await judge.opened
         return opened
@@ -118,7 +114,7 @@ class Judges:
         action: str = "flag",
         *,
         young: bool = False,
-        wanted: Wanted = "verdict",
+        wanted: str = "verdict",
         refetch: Refetcher | None = None,
     ) -> tuple[int, asyncio.Future[Said]]:
         """Have a page judged; the future may have a NotJudgedError. Also returns its number."""
@@ -258,8 +254,8 @@ class JudgeHere(_Judge):
     def _tick(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
-        if self._judge is not None and (seconds := self._judge.tick()) is not None:
-            self._timer = self._loop.call_later(seconds, self._tick)
+        if self._judge is not None:
+            self._timer = self._loop.call_later(self._judge.tick(), self._tick)
 
     async def close(self) -> Closed:
         """Have everything written."""
@@ -280,9 +276,9 @@ class JudgeProcess(_Judge):
     pages of a site that are slow to read hold up all others.
     """
 
-    def __init__(self, given: Open, page_seconds: float) -> None:
+    def __init__(self, given: Open) -> None:
         super().__init__()
-        self._given, self._page_seconds = given, page_seconds
+        self._given = given
         self._process: asyncio.subprocess.Process | None = None
         self._turns: OrderedDict[str, deque[Job]] = OrderedDict()  # to be sent, by site
         self._sent: set[int] = set()  # those that the judge is to read
@@ -291,8 +287,7 @@ class JudgeProcess(_Judge):
         self._late: dict[str, deque[bool]] = {}
         self._site_passes_until: dict[str, float] = {}
         self._deaths = 0  # in a row, of judges that answered nothing
-        self._is_ready = self._has_answered = self._is_closing = False
-        self._last_heard = self._loop.time()
+        self._is_ready = self._is_closing = False
         self._passing_until, self._trouble = 0.0, ""
         self._running = asyncio.ensure_future(self._run())
         self._watching = self._loop.call_later(_WATCHING_SECONDS, self._watch)
@@ -302,10 +297,10 @@ class JudgeProcess(_Judge):
     async def _run(self) -> None:
         """Start a judge, take what it says, and find out why it ended."""
         code, at = None, 0
-        self._last_heard, self._has_answered = self._loop.time(), False
         try:
             with messages.make_status() as file:
                 self._status = messages.map_status(file.fileno())
+                self._status[1] = time.monotonic()
                 path = [str(folder) for folder in sys.path]
                 self._process = process = await asyncio.create_subprocess_exec(
                     sys.executable,
@@ -325,7 +320,12 @@ class JudgeProcess(_Judge):
                 try:
                     self._write(pack(self._given))
                     assert process.stdout is not None  # noqa: S101 - a pipe
-                    await self._listen(process.stdout)
+                    # Until it ends, or says what makes no sense.
+                    with suppress(asyncio.IncompleteReadError, msgspec.MsgspecError, OSError):
+                        while True:
+                            size = int.from_bytes(await process.stdout.readexactly(4))
+                            frame = await process.stdout.readexactly(size)
+                            self._hear(messages.unpack_from_judge(frame))
                 finally:
                     self._process, self._is_ready = None, False
                     # To kill one that has just ended takes its exit code from asyncio.
@@ -337,13 +337,6 @@ class JudgeProcess(_Judge):
         except Exception as error:  # noqa: BLE001 - no more processes or files; pages wait for it
             self._trouble = describe_error(error)
         self._ended(code, at)
-
-    async def _listen(self, stdout: asyncio.StreamReader) -> None:
-        """Take what a judge says, until it ends or says what makes no sense."""
-        with suppress(asyncio.IncompleteReadError, msgspec.MsgspecError, ConnectionError):
-            while True:
-                size = int.from_bytes(await stdout.readexactly(4))
-                self._hear(messages.unpack_from_judge(await stdout.readexactly(size)))
 
     def _write(self, *frames: bytes) -> None:
         """Send frames, without waiting."""
@@ -360,27 +353,20 @@ class JudgeProcess(_Judge):
 
     def _watch(self) -> None:
         """Kill a judge that takes too long for a page, or stands still."""
-        now = self._loop.time()
-        if now - self._watching.when() > 5 * _WATCHING_SECONDS:
-            # The event loop stood still, and what the judge said meanwhile was not heard yet.
-            self._last_heard = now
+        # Where all stood still, as in a machine that was stopped, so did the judge.
+        was_still = self._loop.time() - self._watching.when() > 5 * _WATCHING_SECONDS
         self._watching = self._loop.call_later(_WATCHING_SECONDS, self._watch)
-        if self._process is None:
+        if self._process is None or was_still or (self._is_ready and not self._jobs):
             return
-        silent_seconds = now - self._last_heard
+        number, since, loading = self._status[:3]
+        job, most_seconds = self._jobs.get(int(number)), _STILL_SECONDS
         if not self._is_ready:
-            if silent_seconds > _OPENING_SECONDS:
-                self._kill()
-            return
-        number, began, loading = self._status[:3]
-        if number in self._jobs:
-            most = _LOADING_SECONDS if loading else self._page_seconds
-            if time.monotonic() - began > most:
-                self._jobs[int(number)].is_late = True
-                self._kill()
-        elif (self._sent and silent_seconds > _SILENT_SECONDS) or (
-            self.waiting and silent_seconds > _WAITING_SECONDS
-        ):
+            most_seconds = _OPENING_SECONDS
+        elif job is not None and not loading:
+            most_seconds = PAGE_SECONDS
+        if time.monotonic() - since > most_seconds:
+            if job is not None:
+                job.is_late = True
             self._kill()
 
     # To the judge
@@ -420,19 +406,11 @@ class JudgeProcess(_Judge):
             if job.future.done():  # or nobody waits for it any more
                 del self._jobs[job.asked.number]
                 continue
-            self._expect({job.asked.number})
+            self._sent.add(job.asked.number)
             self._write(packed)
-
-    def _expect(self, numbers: set[int]) -> None:
-        """Expect answers from now on."""
-        if not self._sent:  # it had nothing to say
-            self._last_heard = self._loop.time()
-        self._sent |= numbers
 
     def tell(self, message: ToJudge) -> None:
         """Tell something; while there is no judge, the next one is told."""
-        if isinstance(message, messages.EndWaits):
-            self._expect(self.waiting)
         if self._is_ready:
             self._write(pack(message))
         else:
@@ -441,10 +419,9 @@ class JudgeProcess(_Judge):
     # From the judge
 
     def _hear(self, message: FromJudge) -> None:
-        self._last_heard = self._loop.time()
         match message:
             case Said(number=number):
-                self._has_answered = True
+                self._deaths = -1  # its own one does not count
                 self._sent.discard(number)
                 if (job := self._jobs.get(number)) and job.site in self._late:
                     self._late[job.site].append(False)
@@ -490,7 +467,7 @@ class JudgeProcess(_Judge):
         self._blame(code, at)
         self._sent.clear()
         self.waiting.clear()
-        self._deaths = 0 if at or self._has_answered else self._deaths + 1
+        self._deaths = 0 if at else self._deaths + 1
         if self._deaths >= _MOST_DEATHS:
             logger.warning(
                 "Pages are not judged for %d seconds: the process that judges them ended: %s",
@@ -511,7 +488,7 @@ class JudgeProcess(_Judge):
             return
         job.deaths += 1
         if job.is_late:
-            job.fail("timed_out", f"{self._page_seconds:g} seconds")
+            job.fail("timed_out", f"{PAGE_SECONDS:g} seconds")
             self._note_late(job.site)
         elif code == messages.OUT_OF_MEMORY_EXIT_CODE:
             job.fail("out_of_memory")
@@ -532,7 +509,7 @@ class JudgeProcess(_Judge):
             quote(site),
             _SITE_SECONDS / 60,
             _OF_PAGES,
-            self._page_seconds,
+            PAGE_SECONDS,
         )
         for job in self._turns.pop(site, ()):
             del self._jobs[job.asked.number]

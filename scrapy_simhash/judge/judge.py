@@ -26,25 +26,9 @@ from scrapy_simhash.errors import (
     StoreUnavailableError,
     StoreUnusableError,
 )
+from scrapy_simhash.judge import messages
 from scrapy_simhash.judge.links import LinkTable
 from scrapy_simhash.judge.log import FOLLOW, LOSING, PASS, Decision
-from scrapy_simhash.judge.messages import (
-    Again,
-    Ask,
-    Close,
-    Closed,
-    EndWaits,
-    Failed,
-    Gone,
-    Open,
-    Opened,
-    Refetch,
-    Said,
-    Settled,
-    Waits,
-    map_status,
-    unpack_to_judge,
-)
 from scrapy_simhash.judge.process import PageReader, Pipe, end_with
 from scrapy_simhash.judge.refetches import Refetches
 from scrapy_simhash.judge.young import WithYoung, Young
@@ -54,14 +38,13 @@ from scrapy_simhash.judging.matching import UNCHANGED, UNDELIVERED, Doubt, Judge
 from scrapy_simhash.judging.rule import Page
 from scrapy_simhash.judging.slots import Slots, show_standing
 from scrapy_simhash.pages.addresses import are_of_one_origin, bound_url, host_of
-from scrapy_simhash.pages.facts import MOSTLY_NEW, NO_LINKS, WHOLE_TEXT, Recipe, Share, unpack
+from scrapy_simhash.pages.facts import MOSTLY_NEW, NO_LINKS, Recipe, Share, unpack
 from scrapy_simhash.stores.documents import Documents
 from scrapy_simhash.stores.opening import MEMORY, open_as_it_is, open_store
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
-    from scrapy_simhash.judge.messages import FromJudge, Outcome, ToJudge
     from scrapy_simhash.judge.young import YoungPage
     from scrapy_simhash.judging.documents import Document, Entry, Match, Reading
     from scrapy_simhash.judging.slots import Change
@@ -85,6 +68,7 @@ _MOST_IN_VAIN = 3
 # Pages of which no document is made are numbered from here on where they are asked for again:
 # beyond those of documents, and below those of young revisits.
 _PAGES_FROM = 1 << 61
+_BEATING_SECONDS = 1.0
 # Numbers of documents are taken so many at a time.
 _NUMBERS = 64
 # Each with the one that follows the links.
@@ -94,11 +78,10 @@ _FOLLOWING = {"drop": FOLLOW, "ignore-outlinks": "flag"}
 class _Page(NamedTuple):
     """A page that was read."""
 
-    asked: Ask
+    asked: messages.Ask
     decision: Decision
     made: PageFingerprint
     document: Document
-    group: str  # of the documents that it is compared with
     since: float  # `time.monotonic`
 
 
@@ -117,8 +100,8 @@ class CrawlJudge:
 
     def __init__(
         self,
-        given: Open,
-        say: Callable[[FromJudge], object],
+        given: messages.Open,
+        say: Callable[[messages.FromJudge], object],
         status: memoryview[float] | None = None,
     ) -> None:
         self._given, self._say = given, say
@@ -152,33 +135,35 @@ class CrawlJudge:
         )
         self._young = Young(self._store.seed, self._store.dissolved)
         header = self._store.read(lambda stored: stored.header)
-        say(Opened(self._store.seed, header.readers, header.shares))
+        self._reader.begin(0)
+        say(messages.Opened(self._store.seed, header.readers, header.shares))
 
-    def take(self, message: ToJudge) -> None:
+    def take(self, message: messages.ToJudge) -> None:
         """Do what a message says."""
         match message:
-            case Ask():
+            case messages.Ask():
                 self._ask(message)
-            case Settled():
+            case messages.Settled():
                 self._settle(message.number, message.outcome)
-            case Again():
+            case messages.Again():
                 self._learn(message)
-            case Gone(identity=identity):
+            case messages.Gone(identity=identity):
                 if not self._given.config.readonly:
                     self._enqueue(Documents.forget, identity)
-            case EndWaits():
+            case messages.EndWaits():
                 self._end_waits()
-            case Close():
+            case messages.Close():
                 self._close()
 
     # Time
 
-    def tick(self) -> float | None:
+    def tick(self) -> float:
         """Write what is to be written, and end waits, as far as it is time.
 
         Returns:
-            The seconds after which there is something to do again; None for never.
+            The seconds after which it is to be called again, one at most.
         """
+        self._reader.begin(0)
         now = time.monotonic()
         if self._queue and now >= self._next_commit:
             self._commit()
@@ -188,10 +173,12 @@ class CrawlJudge:
                     young.is_slow = True
                     self._in_vain[pages[0].document.facts.reader] += 1
                 self._release(number)
-        times = [min(map(_end_of_wait, pages)) for pages in self._waiting.values()]
+        # Who watches sees each second that it does not stand still.
+        times = [now + _BEATING_SECONDS]
+        times += [min(map(_end_of_wait, pages)) for pages in self._waiting.values()]
         if self._queue:
             times.append(self._next_commit)
-        return max(0.0, min(times) - time.monotonic()) if times else None
+        return max(0.0, min(times) - time.monotonic())
 
     def _close(self) -> None:
         """Write what is left, and close the store."""
@@ -211,11 +198,11 @@ class CrawlJudge:
         with suppress(StoreError):
             self._store.close()
         left, beyond = self._links.list_left()
-        self._say(Closed(left, beyond, self._links.has_kept, len(self._queue)))
+        self._say(messages.Closed(left, beyond, self._links.has_kept, len(self._queue)))
 
     # A page
 
-    def _ask(self, asked: Ask) -> None:
+    def _ask(self, asked: messages.Ask) -> None:
         """Answer a page."""
         number, body = asked.number, asked.body
         with self._at(number):
@@ -223,12 +210,10 @@ class CrawlJudge:
                 self._decide(self._read(asked))
             elif asked.wanted == "fingerprint":
                 made, _ = self._reader.read(number, asked.page, body, self._store.seed)
-                self._say(Said(number, fingerprint=made))
+                self._say(messages.Said(number, fingerprint=made))
             else:
-                own = asked.wanted == "text"
-                reader = self._given.config.text_reader if own else WHOLE_TEXT
-                text = self._reader.read_text(number, asked.page, body, reader)
-                self._say(Said(number, text=text))
+                text = self._reader.read_text(number, asked.page, body, asked.wanted)
+                self._say(messages.Said(number, text=text))
 
     @contextmanager
     def _at(self, number: int) -> Iterator[None]:
@@ -242,11 +227,9 @@ class CrawlJudge:
                 reason, detail = error.reason, error.detail
             elif isinstance(error, StoreError):
                 reason, detail = "store_unavailable", str(error)
-            self._say(Said(number, reason=reason, detail=detail))
-        finally:
-            self._reader.begin(0)
+            self._say(messages.Said(number, reason=reason, detail=detail))
 
-    def _read(self, asked: Ask) -> _Page:
+    def _read(self, asked: messages.Ask) -> _Page:
         """Read a page, and make its document."""
         page, seed = asked.page, self._store.seed
         began = time.time()
@@ -268,7 +251,7 @@ class CrawlJudge:
         )
         document = make_document(made, self._rule, page, scope)
         asked = structs.replace(asked, body=b"")  # while it waits
-        return _Page(asked, decision, made, document, document.facts.group, time.monotonic())
+        return _Page(asked, decision, made, document, time.monotonic())
 
     def _judge(
         self, page: _Page, trusted: Mapping[int, Collection[Change]] | None = None
@@ -312,15 +295,15 @@ class CrawlJudge:
             if checked is None:
                 return
             verdict, entry = checked
-        match = verdict.match
+        match, group = verdict.match, page.document.facts.group
         young = self._young.by_key.get(match.document) if match is not None else None
         if young is not None and self._waits(page, young):
             self._wait_for(page, young.page)
             return
         decision = page.decision.complete(verdict, page.document.facts, page.made)
         if match is not None:
-            pages = filter(None, (decision.url, decision.requested_url, match.url))
-            decision.new_links = self._links.measure_new(page.made.targets, page.group, *pages)
+            pages = decision.url, decision.requested_url, match.url
+            decision.new_links = self._links.measure_new(page.made.targets, group, *pages)
             decision.action = self._choose(page, decision, young)
             if entry is not None:
                 entry.record.new_links = decision.new_links
@@ -339,16 +322,16 @@ class CrawlJudge:
         links = page.made.targets if page.asked.page.leads_on else NO_LINKS
         is_young = self._remember(page, decision, entry, match)
         if is_young and not self._links.flags:  # its callback may fail before it follows them
-            page_links = links._replace(addresses=b""), page.group
+            page_links = links._replace(addresses=b""), group
             self._young.pages[page.asked.number].links, links = page_links, NO_LINKS
-        self._links.note(decision, links, page.group)
+        self._links.note(decision, links, group)
         waited_seconds = began - page.since if waited else 0.0
-        self._say(Said(page.asked.number, decision, is_young, waited_seconds))
+        self._say(messages.Said(page.asked.number, decision, is_young, waited_seconds))
 
     def _wait_for(self, page: _Page, number: int) -> None:
         """Have a page wait for a young one, or for a second answer, see `_waiting`."""
         self._waiting[number].append(page)
-        self._say(Waits(page.asked.number))
+        self._say(messages.Waits(page.asked.number))
 
     def _check(
         self, page: _Page, kept: Doubt, judged: tuple[Verdict, Entry | None]
@@ -384,7 +367,7 @@ class CrawlJudge:
             if are_of_one_origin(mine.facts.url, url) and self._refetches.takes_check(
                 asked, place, document, confirmed=is_one
             ):
-                self._say(Refetch(page.asked.number, asked.document, asked.page.facts.url))
+                self._say(messages.Refetch(page.asked.number, asked.document, asked.page.facts.url))
             checked, is_doubtful = self._refetches.find_checked(place)
             waits = checked and (is_doubtful or not is_one or fast)
             if waits and time.monotonic() < _end_of_wait(page):
@@ -392,7 +375,7 @@ class CrawlJudge:
                 return None
         return judged if is_one else (verdict, entry)
 
-    def _learn(self, again: Again) -> None:
+    def _learn(self, again: messages.Again) -> None:
         """Learn from the second answer to an address, and judge again what waits for it."""
         asked = self._refetches.end(again.document)
         if asked is None:  # a judge that died asked for it
@@ -404,7 +387,6 @@ class CrawlJudge:
                 made, _ = self._reader.read(number, again.page, again.body, self._store.seed)
                 facts = structs.replace(made.facts, url=asked.doubt.page.facts.url)
                 answer = Page.make(facts, unpack(made.wording))
-            self._reader.begin(0)
         if answer is not None:
             url = asked.doubt.page.facts.url
             with suppress(StoreError):  # what earlier crawls saw is lacking then
@@ -447,12 +429,16 @@ class CrawlJudge:
             entry = entry._replace(number=self._take_number())
         decision.document = entry.number
         if decision.action in {"", PASS}:
-            self._make_room()
+            if len(self._young.pages) >= MOST_YOUNG:
+                pages = self._young.pages.items()
+                oldest = next((n for n, each in pages if not each.is_settled), 0)
+                if not oldest:
+                    raise StoreUnavailableError(self._failure or "too much is to be written")
+                self._forget(oldest)
             is_new &= entry.record.state == State.DONE
             self._young.add(number, entry, is_new=is_new)
             return True
-        young = self._young.by_key.get(match.document) if match is not None else None
-        if match is not None and young is not None:
+        if match is not None and (young := self._young.by_key.get(match.document)):
             first = young.entry.record  # a first copy stands for another page
             record = structs.replace(
                 entry.record,
@@ -466,14 +452,6 @@ class CrawlJudge:
         self._enqueue(Documents.save, *entry)
         return False
 
-    def _make_room(self) -> None:
-        """Forget the oldest young page if there are too many."""
-        if len(self._young.pages) >= MOST_YOUNG:
-            oldest = next((n for n, each in self._young.pages.items() if not each.is_settled), 0)
-            if not oldest:
-                raise StoreUnavailableError(self._failure or "too much is to be written")
-            self._forget(oldest)
-
     def _take_number(self) -> int:
         """Take the number of a new document."""
         if not self._numbers:
@@ -483,7 +461,7 @@ class CrawlJudge:
             self._numbers.extend(range(first, first + _NUMBERS))
         return self._numbers.popleft()
 
-    def _settle(self, number: int, outcome: Outcome) -> None:
+    def _settle(self, number: int, outcome: messages.Outcome) -> None:
         """Do what follows from what became of a young page; an unknown one is ignored."""
         page = self._young.pages.get(number)
         if page is None or page.is_settled:
@@ -608,26 +586,26 @@ def main(status_file: int, crawl_process: int) -> None:
     logging.getLogger().addHandler(pipe)
     with suppress(EOFError, ConnectionError):
         try:
-            _serve(pipe, map_status(status_file))
+            _serve(pipe, messages.map_status(status_file))
         except (EOFError, ConnectionError):
             raise
         except StoreError as error:
-            pipe.say(Failed(str(error), isinstance(error, StoreUnusableError)))
+            pipe.say(messages.Failed(str(error), isinstance(error, StoreUnusableError)))
         except Exception as error:
             logger.exception("The judge of the crawl failed")
-            pipe.say(Failed(describe_error(error)))
+            pipe.say(messages.Failed(describe_error(error)))
 
 
 def _serve(pipe: Pipe, status: memoryview[float]) -> None:
-    judge = CrawlJudge(decode(pipe.get() or b"", type=Open), pipe.say, status)
+    judge = CrawlJudge(decode(pipe.get() or b"", type=messages.Open), pipe.say, status)
     # The collector passes over what stays, and comes more seldom: a page leaves few cycles.
     gc.collect()
     gc.freeze()
     gc.set_threshold(10_000, 20, 10)
-    closing, timeout_seconds = False, None
+    closing, timeout_seconds = False, 0.0
     while not closing:
         if (frame := pipe.get(timeout_seconds)) is not None:
-            message = unpack_to_judge(frame)
-            closing = isinstance(message, Close)
+            message = messages.unpack_to_judge(frame)
+            closing = isinstance(message, messages.Close)
             judge.take(message)
         timeout_seconds = judge.tick()

@@ -52,7 +52,8 @@ class LinkTable:
     def note(self, decision: Decision, links: PageLinks, group: str) -> None:
         """Note the links of a page by what was decided, and that it came."""
         if not self.flags:
-            self._add_url(decision.url)
+            digest = _digest(decision.url)
+            self._tags[digest & _SLOTS] = digest >> _TAG_BITS
         if decision.action in LOSING or (self.flags and decision.action == "flag"):
             self._leave(decision, links, group)
         else:
@@ -63,11 +64,6 @@ class LinkTable:
         digests = _read(links) ^ _digest(group)
         self.has_kept |= digests.size > 0
         self._tags[digests & _SLOTS] = digests >> _TAG_BITS
-
-    def _add_url(self, url: str) -> None:
-        """Add the address of a page that came."""
-        digest = _digest(url)
-        self._tags[digest & _SLOTS] = digest >> _TAG_BITS
 
     def _find_new(self, digests: NDArray[np.uint64], group: str) -> NDArray[np.bool_]:
         """Return which links are neither on a kept page of a group nor came."""
@@ -93,11 +89,10 @@ class LinkTable:
         digests = _read(links)
         places = np.flatnonzero(self._find_new(digests, group)).tolist()
         addresses = links.addresses.decode().split("\n") if places else []
-        pages = (decision.url, *filter(None, [decision.requested_url]))
         of_page = decision.url, decision.match_url or "", decision.new_links or 0.0
         for place in places:
             key, link = (group, int(digests[place])), addresses[place]
-            if key in self._left or leads_back(link, *pages):
+            if key in self._left or leads_back(link, decision.url, decision.requested_url):
                 continue
             if len(self._left) < _MOST_REMEMBERED:
                 self._left[key] = LeftLink(link, *of_page)

@@ -148,22 +148,6 @@ def _pick(part: object, *names: str, before: str = "") -> dict[str, Any]:
     return {name: [*each] if type(each) is tuple else each for name, each in found.items()}
 
 
-# What a look at a page finds. What a crawl would do depends on who asks, and on what it met before.
-_FINDS = {
-    "new": "like none that the store has",
-    "revisit": "in the store from an earlier visit",
-    "not_judged": "not judged",
-}
-
-
-def describe_look(decision: Decision) -> str:
-    """Describe what the store says of a page that somebody looks at."""
-    if decision.status == "near_duplicate":
-        return describe_near_duplicate(decision)
-    reason = f", {decision.reason}" * bool(decision.reason)
-    return f"{quote(decision.url)}: {_FINDS[decision.status]}{reason}"
-
-
 def describe_near_duplicate(decision: Decision) -> str:
     """Name a near-duplicate and its original, and say in some ten words why it is one."""
     words = show_words(decision.own_words)

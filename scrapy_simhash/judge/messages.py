@@ -47,10 +47,6 @@ class Open(_Message, frozen=True):
     seed: int | None = None  # of the store, for a judge in place of one that died
 
 
-# What is done with a page: judged, or only read: its fingerprint, or a text to hand over.
-Wanted: TypeAlias = Literal["verdict", "fingerprint", "text", "whole_text"]
-
-
 class Ask(_Message, frozen=True):
     """Judge a page, or read it."""
 
@@ -59,7 +55,7 @@ class Ask(_Message, frozen=True):
     body: bytes
     action: str = "flag"  # what happens to it if it is a near-duplicate
     young: bool = False  # the crawl will tell what becomes of it: an original perhaps, and may wait
-    wanted: Wanted = "verdict"
+    wanted: str = "verdict"  # or its "fingerprint", or a text to hand over, by its reader
 
 
 # What became of a young page: its callback ended, and its items came through; they did not, or will
@@ -175,16 +171,18 @@ unpack_from_judge = msgspec.msgpack.Decoder(FromJudge).decode
 def make_status() -> IO[bytes]:
     """Make a file without a name for the status of a judge, see `map_status`."""
     if hasattr(os, "memfd_create"):
-        return os.fdopen(os.memfd_create("scrapy_simhash-status", os.MFD_CLOEXEC), "r+b")
-    return tempfile.TemporaryFile()
+        file = os.fdopen(os.memfd_create("scrapy_simhash-status", os.MFD_CLOEXEC), "r+b")
+    else:
+        file = tempfile.TemporaryFile()  # noqa: SIM115 - for as long as the judge
+    os.pwrite(file.fileno(), bytes(mmap.PAGESIZE), 0)  # so that no write to the memory fails
+    return file
 
 
 def map_status(file: int) -> memoryview[float]:
     """Map the status of a judge, in the memory that its crawl shares.
 
     It is the number of the page that the judge is at, or 0; since when (`time.monotonic`, one clock
-    for all processes); and 1 while it loads a reader or asks the store.
+    for all processes), with 0 as of the last second; and 1 while it asks the store.
     """
     # Memory, because a message for each page would wake the crawl's process each time.
-    os.pwrite(file, bytes(mmap.PAGESIZE), 0)  # so that no write to the memory fails
     return memoryview(mmap.mmap(file, mmap.PAGESIZE)).cast("d")

@@ -25,11 +25,12 @@ from scrapy_simhash.errors import NotJudgedError
 from scrapy_simhash.judge.messages import OUT_OF_MEMORY_EXIT_CODE, FromJudge, Told, pack
 from scrapy_simhash.judging.documents import MIN_FEATURES
 from scrapy_simhash.pages import scopes
+from scrapy_simhash.pages.facts import WHOLE_TEXT
 from scrapy_simhash.pages.fingerprint import fingerprint_page
 from scrapy_simhash.pages.main_text import load_text_reader, read_text
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
     from scrapy_simhash.config import Config
     from scrapy_simhash.pages.facts import Fetched, PageFingerprint
@@ -49,11 +50,20 @@ class Pipe(logging.Handler):
         super().__init__(logging.WARNING)
         self._in, self._out, self._sending = os.dup(0), os.dup(1), threading.Lock()
         os.dup2(2, 1)  # whatever else prints goes where errors go
+        os.dup2(os.open(os.devnull, os.O_RDONLY), 0)  # and reads nothing
         # On Linux. With less it waits in the midst of a page while the crawl runs callbacks.
         with suppress(AttributeError, OSError):
             fcntl.fcntl(self._in, fcntl.F_SETPIPE_SZ, _PIPE_BYTES)
+        os.register_at_fork(after_in_child=self._leave)
         self._readable = select.poll()  # `select` takes no file beyond the 1,024th
         self._readable.register(self._in, select.POLLIN | select.POLLHUP)
+
+    def _leave(self) -> None:
+        """Let go of both in a process that a user's code forked, or the crawl would see no end."""
+        logging.getLogger().removeHandler(self)
+        os.close(self._in)
+        os.close(self._out)
+        self._in = self._out = -1
 
     def get(self, timeout_seconds: float | None = None) -> bytes | None:
         """Wait for a frame; return None if none begins in time. EOFError if none will."""
@@ -124,6 +134,9 @@ class PageReader:
 
     def __init__(self, config: Config, status: memoryview[float] | None = None) -> None:
         self._config, self._status = config, status
+        with suppress(Exception):  # of a user's, which may take a second; reported with a page
+            scopes.load_scope(config.scope)
+            load_text_reader(config.text_reader or WHOLE_TEXT)
         if status is not None:
             # OpenBLAS sets up 32 MB, which do not count as the first page's.
             fingerprint_page(
@@ -150,21 +163,13 @@ class PageReader:
         scope = self._config.scope
         if scope == "global":
             return made, ""
-        self._load(number, scopes.load_scope, scope)
         with self._bound(number, "scope_failed"):
             return made, scopes.find_scope(scope, page.url, made)
 
     def read_text(self, number: int, page: Fetched, body: bytes, reader: str) -> str:
         """Read the main text of a page by a reader; `NotJudgedError` if that fails."""
-        self._load(number, load_text_reader, reader)
         with self._bound(number):
             return read_text(body, page.encoding, reader)
-
-    def _load(self, number: int, load: Callable[[str], object], name: str) -> None:
-        """Import what a user named, which may take a second, before the time of a page begins."""
-        self.begin(number, loading=True)
-        with suppress(Exception):  # reported when the page is read
-            load(name)
 
     def begin(self, number: int, *, loading: bool = False) -> None:
         """Record that a page begins now, or with number 0 that none is read."""

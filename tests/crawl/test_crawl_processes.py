@@ -1,9 +1,12 @@
 """Crawls in processes of their own: two at once, one that is killed, and what one leaves behind."""
 
+import gc
 import json
+import multiprocessing
 import os
 import shutil
 import signal
+import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from functools import partial
@@ -152,8 +155,45 @@ class StoppingSpider(PagesSpider):
 async def test_pages_that_fill_the_pipe_of_a_stopped_judge_pass(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(client, "_SILENT_SECONDS", 2.0)
+    monkeypatch.setattr(client, "_STILL_SECONDS", 2.0)
     space = f"<!--{'x' * 1_000_000}-->"
     answers = {f"/{n}": page(n).replace("</body>", f"{space}</body>") for n in range(20)}
     done = await crawl_pages(tmp_path, answers, spider=StoppingSpider, **MANY)
     assert len(done.paths) == 20
+
+
+class ForkingSpider(PagesSpider):
+    """Forks at each page a process that ends at once, and one that lives on."""
+
+    children: list[Any]
+
+    def parse(self, response: Response) -> Iterator[Any]:
+        for work in (gc.collect, partial(time.sleep, PATIENCE_SECONDS)):
+            child = FORK.Process(target=work, daemon=True)
+            child.start()
+            self.children.append(child)
+        return super().parse(response)
+
+
+FORK = multiprocessing.get_context("fork")
+
+
+@pytest.mark.filterwarnings("ignore:This process .* is multi-threaded")  # since Python 3.12
+@pytest.mark.parametrize("processes", [0, 1])
+async def test_processes_that_a_spider_forks_neither_hold_a_crawl_nor_harm_its_store(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, processes: int
+) -> None:
+    children: list[Any] = []
+    monkeypatch.setattr(ForkingSpider, "children", children, raising=False)
+    answers = {f"/{n}": page(n // 2, menu=f"Menu {n}") for n in range(12)}
+    try:
+        done = await crawl_pages(
+            tmp_path, answers, spider=ForkingSpider, SIMHASH_PROCESSES=processes
+        )
+        assert (len(done.paths), done.counted["dropped"]) == (6, 6)
+        assert (list_judges(), sum(child.is_alive() for child in children)) == (set(), 6)
+    finally:
+        for child in children:
+            child.kill()
+            child.join()
+    assert [*list_states(tmp_path).values()].count("duplicate") == 6

@@ -77,11 +77,8 @@ async def test_who_dropped_many_before_is_not_warned(
 async def test_other_callbacks_and_short_crawls_say_nothing(
     site: Site, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    everything = site.answers
-    site.answers = dict([*everything.items()][: PAGES - 1])
-    await crawl(tmp_path, site.urls())
-    site.answers = everything
-    break_down(site, [*everything])
+    await crawl(tmp_path, site.urls(*[*site.answers][: PAGES - 1]))
+    break_down(site, [*site.answers])
     await crawl(tmp_path, site.urls())
     await crawl(tmp_path, site.urls(), type("Other", (PagesSpider,), {"name": "other"}))
     assert take_warnings(caplog) == []
@@ -91,11 +88,8 @@ async def test_a_trial_of_some_pages_takes_the_place_of_no_crawl(
     site: Site, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     await crawl(tmp_path, site.urls(), SIMHASH_PROCESSES=0)  # patched here
-    everything = site.answers
-    site.answers = dict([*everything.items()][:3])
-    await crawl(tmp_path, site.urls(), SIMHASH_PROCESSES=0)
-    site.answers = everything
-    break_down(site, [*everything][PAGES:])
+    await crawl(tmp_path, site.urls(*[*site.answers][:3]), SIMHASH_PROCESSES=0)
+    break_down(site, [*site.answers][PAGES:])
     rename(site)
     await crawl(tmp_path, site.urls(), SIMHASH_PROCESSES=0)
     assert len(take_warnings(caplog)) == 1

@@ -1,15 +1,13 @@
 """The main text for the callback (`SIMHASH_HAND_OVER_TEXT`), as docs/running.md says."""
 
 from collections.abc import Iterator
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 from scrapy.http import Request, Response
 
-from scrapy_simhash import downloadermiddlewares
-from scrapy_simhash.judge.client import Judges
+from scrapy_simhash.judge import client
 from scrapy_simhash.pages.fingerprint import read_page
 from scrapy_simhash.pages.main_text import read_main_text, read_text
 from scrapy_simhash.signals import near_duplicate_found
@@ -93,7 +91,7 @@ async def test_a_reader_that_fails_costs_no_page(
     processes: str,
 ) -> None:
     """It raises, it hangs, it finds nothing: the page has its whole text, and is counted."""
-    monkeypatch.setattr(downloadermiddlewares, "Judges", partial(Judges, page_seconds=1.0))
+    monkeypatch.setattr(client, "PAGE_SECONDS", 1.0)
     # Nothing can end what hangs on the event loop.
     names = ["first", "second", *(["third"] if processes == "1" else []), "fourth"]
     pages = {f"/{name}": page(place, menu=name) for place, name in enumerate(names)}

@@ -33,6 +33,21 @@ ANSWERS = {
 LOST = ["/c", "/d", "/list?page=3"]
 
 
+@pytest.mark.parametrize(
+    ("link", "leads"),
+    [
+        *(("http://a.example/x?y=1", True), ("http://a.example/x", False)),
+        # As a login does; whole, without the host, or a page that the first one was redirected to.
+        ("http://a.example/login?lang=en&next=http%3A%2F%2Fa.example%2Fx%3Fy%3D1", True),
+        *(("/login?next=/x%3Fy%3D1", True), ("/login?next=/z", True)),
+        *(("/login?next=/", False), ("/login?/x%3Fy%3D1", False), ("/login?next=", False)),
+    ],
+)
+def test_links_that_lead_back_to_their_page(link: str, leads: bool) -> None:
+    pages = "http://a.example/x?y=1", "http://b.example/z", ""
+    assert links.leads_back(link, *pages) is leads
+
+
 async def crawl_list(store: Path, site: Site, **settings: Any) -> Crawl:
     return await crawl(store, [site.url("/list?page=1")], FollowingSpider, **settings)
 

@@ -41,6 +41,14 @@ def _fail() -> None:
     raise ArithmeticError("this scope always fails here")
 
 
+def _fork() -> None:
+    """Leave behind a process that has all that is open here, as pools do that fork."""
+    if os.fork():
+        os._exit(3)
+    time.sleep(30)
+    os._exit(0)
+
+
 _WAYS: dict[str, Callable[[], object]] = {
     "hang": lambda: time.sleep(3600),
     "hang deaf": _hang_deaf,
@@ -49,6 +57,7 @@ _WAYS: dict[str, Callable[[], object]] = {
     "crash": lambda: ctypes.string_at(0),
     "leave": lambda: os._exit(3),
     "fail": _fail,
+    "fork": _fork,
 }
 
 

@@ -10,6 +10,7 @@ from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 
@@ -18,7 +19,7 @@ from scrapy_simhash.crawl.running import make_open
 from scrapy_simhash.errors import NotJudgedError, SettingError, StoreError, StoreUnusableError
 from scrapy_simhash.judge import client
 from scrapy_simhash.judge.client import JudgeProcess, Judges, read_only
-from scrapy_simhash.judge.messages import EndWaits, Gone, Open, Said, Settled
+from scrapy_simhash.judge.messages import Gone, Open, Said, Settled
 from scrapy_simhash.pages.facts import Fetched
 from scrapy_simhash.pages.fingerprint import fingerprint_page
 from tests.helpers.crawling import list_states
@@ -44,12 +45,13 @@ async def judging(
     store: Path | str, count: int = 1, seconds: float = PAGE_SECONDS, **fields: Any
 ) -> AsyncIterator[Judges]:
     config = Config(store=str(store), log=None, processes=count, **fields)
-    judges = Judges(make_open(config), count, seconds)
-    try:
-        await judges.open()
-        yield judges
-    finally:
-        await judges.close()
+    judges = Judges(make_open(config), count)
+    with patch.object(client, "PAGE_SECONDS", seconds):
+        try:
+            await judges.open()
+            yield judges
+        finally:
+            await judges.close()
 
 
 def ask(judges: Judges, name: str, html: str, host: str = "site.example") -> asyncio.Future[Said]:
@@ -100,7 +102,7 @@ async def test_pages_are_judged(tmp_path: Path, count: int) -> None:
     assert (list_judges(), len(list_states(tmp_path))) == (set(), 8)
 
 
-WAYS = dict.fromkeys(("crash", "leave"), "worker_died") | {"fail": "scope_failed"}
+WAYS = dict.fromkeys(("crash", "leave", "fork"), "worker_died") | {"fail": "scope_failed"}
 WAYS |= dict.fromkeys(("eat", "eat quietly"), "out_of_memory")
 HANGS = dict.fromkeys(("hang", "hang deaf"), "timed_out")
 
@@ -148,41 +150,20 @@ async def until(holds: Callable[[], object]) -> None:
             await asyncio.sleep(0)
 
 
-@asynccontextmanager
-async def waiting(store: Path) -> AsyncIterator[tuple[Judges, JudgeProcess, asyncio.Future[Said]]]:
-    """Judges of one process, where a page waits for a young one."""
-    async with judging(store) as judges:
+async def test_a_judge_that_stands_still_while_pages_only_wait_is_replaced(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with judging(tmp_path) as judges:
         await judges.ask(fetched("0"), page(0).encode(), "drop", young=True)[1]
         waits = ask(judges, "copy", page(0, menu="Copy"))
         await until(lambda: judges.waiting)
-        yield judges, only_judge(judges), waits
-
-
-@pytest.mark.parametrize("ends_waits", [False, True])
-async def test_a_judge_that_stands_still_while_pages_only_wait_is_replaced(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ends_waits: bool
-) -> None:
-    async with waiting(tmp_path) as (judges, _, waits):
-        monkeypatch.setattr(client, "_SILENT_SECONDS" if ends_waits else "_WAITING_SECONDS", 0.5)
+        monkeypatch.setattr(client, "_STILL_SECONDS", 2.0)
+        await asyncio.sleep(2.5)  # it is awake, and has nothing to say
+        assert judges.ends == 0
         (pid,) = list_judges()
         os.kill(pid, signal.SIGSTOP)
-        if ends_waits:
-            judges.tell(EndWaits())
         assert await asyncio.wait_for(outcomes(waits), 20) == ["new"]
     assert not is_running(pid)
-
-
-async def test_a_judge_that_had_nothing_to_say_is_not_killed(tmp_path: Path) -> None:
-    async with waiting(tmp_path) as (judges, judge, waits):
-        judge._last_heard -= 40
-        other = ask(judges, "1", page(1))
-        judge._feed()
-        judge._watch()
-        assert await outcomes(other) == ["new"]
-        judge._last_heard -= 40
-        judges.tell(EndWaits())
-        judge._watch()
-        assert (await outcomes(waits), judges.ends) == (["near_duplicate"], 0)
 
 
 async def test_an_event_loop_that_stood_still_costs_no_judge(
@@ -190,13 +171,12 @@ async def test_an_event_loop_that_stood_still_costs_no_judge(
 ) -> None:
     async with judging(tmp_path) as judges:
         await ask(judges, "0", page(0))
-        monkeypatch.setattr(client, "_SILENT_SECONDS", 0.5)
+        monkeypatch.setattr(client, "_STILL_SECONDS", 0.5)
         future = ask(judges, "1", page(1))
         await asyncio.sleep(0)
         await asyncio.sleep(0)
         time.sleep(1)  # noqa: ASYNC251 - as a spider's callback may
         assert await outcomes(future) == ["new"]
-        await asyncio.sleep(0.5)
         assert judges.ends == 0
 
 
@@ -302,7 +282,6 @@ async def test_settings_that_cannot_be_sent_are_refused(tmp_path: Path) -> None:
 
 async def test_pages_that_are_only_read() -> None:
     reader = read_only(Config(scope=MISBEHAVE), seed=7)
-    reader._page_seconds = PAGE_SECONDS
     await reader.open()
     try:
         found = await reader.read(Fetched("http://a.example/", "utf-8"), page(1).encode())

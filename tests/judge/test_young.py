@@ -150,6 +150,7 @@ def test_the_time_of_the_store_is_not_the_page_s(
 
     monkeypatch.setattr(crawl.judge, "_judge", look)
     number = crawl.ask("a", page(1))
+    crawl.judge.tick()
     assert (seen, begun[-1]) == ([(number, True)], (0, False))
 
 
@@ -187,6 +188,7 @@ def test_a_page_for_which_is_asked_once_more_takes_no_time(
                 body = record(number, next(prices)).encode()
                 document = crawl.refetches.pop().document
                 crawl.judge.take(Again(document, fetched(f"p/{number}"), body))
+                crawl.judge.tick()
                 assert (crawl.find(copy), begun[-1]) == (answer, (0, False))
 
 
