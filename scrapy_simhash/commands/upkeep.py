@@ -113,10 +113,15 @@ def _open_to_change(config: Config) -> Store:
 
 
 def _check(config: Config, options: Namespace) -> Iterator[Answer]:
-    """Compare the tables with the documents, or rewrite them."""
+    """Compare the tables with the documents, or pack or rewrite them."""
     if options.tables is not None and not options.rebuild:
         raise ValueError(f"--tables {options.tables} needs --rebuild, which rewrites the tables")
-    if options.rebuild:
+    if options.compact:
+        from scrapy_simhash.stores.copying import compact  # noqa: PLC0415 - loads lmdb
+
+        with open_as_it_is(config.store) as store, show_progress("packing the store"):
+            yield compact(store)
+    elif options.rebuild:
         tables = DEFAULT_DESIGN if options.tables == "auto" else options.tables
         with _open_to_change(config) as store:
             if tables is not None:  # another design must be complete for SIMHASH_DISTANCE
@@ -334,14 +339,17 @@ def add_commands(make: Make) -> None:
     add("--dry-run", action="store_true", help="list what would be deleted, delete nothing")
     parser = make(
         "check",
-        "Count and compare what a store has, or rebuild its tables. Of the pages `done` are those "
-        "whose items came through, `stubs` are too short for a simhash. Then it prints one problem "
-        "a line; the exit code is 1 if there are any.",
+        "Count and compare what a store has, pack it or rebuild its tables. Of the pages `done` "
+        "are those whose items came through, `stubs` are too short for a simhash. Then it prints "
+        "one problem a line; the exit code is 1 if there are any. --compact is for a store in a "
+        "folder, while nobody else has it open.",
         _check,
         "check",
         "check --rebuild --tables 4",
+        "check --compact",
     )
-    add = parser.add_argument
+    add = parser.add_mutually_exclusive_group().add_argument
+    add("--compact", action="store_true", help="give free space of the store's file back")
     add("--rebuild", action="store_true", help="rewrite the tables from the documents")
     about = "with --rebuild: another table design, or auto (default: the same one)"
-    add("--tables", metavar="DESIGN", help=about)
+    parser.add_argument("--tables", metavar="DESIGN", help=about)

@@ -148,7 +148,7 @@ class LmdbEngine(Engine):
                     "name the folder of an existing one, or crawl first: a crawl makes it"
                 )
             make_folder(folder)
-            user = self._lock_folder(stack)
+            self._user = self._lock_folder(stack)
             self.env = self._open_file()
             stack.callback(self.env.close)
             self._file_number = self._find_file()
@@ -167,7 +167,7 @@ class LmdbEngine(Engine):
                 database = self.env.open_db(name.encode(), create=False, **flags)
                 self._databases[name] = database
             with suppress(OSError):  # see `_lock_folder`
-                fcntl.flock(user, fcntl.LOCK_SH)  # who made the store is a user from now on
+                fcntl.flock(self._user, fcntl.LOCK_SH)  # who made the store is a user from now on
             self._closing = stack.pop_all()
 
     def _lock_folder(self, stack: ExitStack) -> int:
@@ -191,6 +191,16 @@ class LmdbEngine(Engine):
             if os.environ.get(ALLOW_NETWORK) != "1":
                 raise StoreUnusableError(_NETWORK.format(self._folder, error)) from error
         return file
+
+    def keep_out(self) -> None:
+        """Let nobody open the store until it is closed; a StoreUnusableError if somebody has."""
+        try:
+            fcntl.flock(self._user, _NOW)
+        except BlockingIOError:
+            raise StoreUnusableError(
+                f"the store at {self._folder} is open in another process (`fuser {self._data}` "
+                "names it): wait until that has ended, and run this again"
+            ) from None
 
     def _open_file(self) -> lmdb.Environment:
         if exists := self._data.exists():

@@ -1,4 +1,4 @@
-"""Backups: all or nothing, of what was acknowledged, and good to go on from."""
+"""Compaction and backups: all or nothing, of what was acknowledged, and good to go on from."""
 
 import os
 import signal
@@ -8,11 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from scrapy_simhash.errors import StoreError
+from scrapy_simhash.errors import StoreError, StoreUnusableError
 from scrapy_simhash.stores import copying
-from scrapy_simhash.stores.copying import back_up
+from scrapy_simhash.stores.copying import back_up, compact
+from scrapy_simhash.stores.opening import open_as_it_is
 from tests.commands.test_commands_upkeep import damage
-from tests.helpers.children import running
+from tests.helpers.children import OPENER, running
 from tests.helpers.commanding import Run
 from tests.helpers.documents import document, open_lmdb
 from tests.helpers.needing import slow_but
@@ -35,6 +36,32 @@ def folder(tmp_path: Path) -> Path:
     return made
 
 
+def pack(folder: Path) -> dict[str, int]:
+    with open_as_it_is(str(folder)) as store:
+        return compact(store)
+
+
+def test_a_compact_file_is_smaller_and_loses_nothing(folder: Path) -> None:
+    with open_lmdb(folder) as store:
+        store.delete(list(range(1, 200)))
+    sizes = [pack(folder) for _ in range(2)]
+    assert sizes[0]["bytes_before"] > sizes[0]["bytes_after"]
+    assert sizes[1] == dict.fromkeys(sizes[1], sizes[0]["bytes_after"])
+    assert stat.S_IMODE((folder / "data.mdb").stat().st_mode) == 0o600
+    with open_lmdb(folder) as store:
+        assert (store.check(), [*store.get_documents(range(400))]) == ([], [*range(200, 301)])
+        store.find_and_add([document("new", 9, scope="new")])
+        assert store.check() == []
+
+
+@pytest.mark.parametrize("readonly", slow_but([True], [False, True]))
+def test_no_compaction_while_somebody_has_it_open(folder: Path, *, readonly: bool) -> None:
+    before = (folder / "data.mdb").read_bytes()
+    with running(OPENER, folder, readonly), pytest.raises(StoreUnusableError, match="is open in"):
+        pack(folder)
+    assert (folder / "data.mdb").read_bytes() == before
+
+
 KILLED = """
 import os, signal, sys
 from pathlib import Path
@@ -53,8 +80,21 @@ elif at == "syncing":
 else:
     Path.hardlink_to = die
 with open_as_it_is(str(folder / "store")) as store:
+    if sys.argv[3:]:
+        copying.compact(store)
     copying.back_up(store, folder / "backup")
 """
+
+
+@pytest.mark.parametrize("at", slow_but(["syncing"], ["copying", "syncing"]))
+def test_a_compaction_that_is_killed_loses_nothing(folder: Path, at: str) -> None:
+    before = (folder / "data.mdb").read_bytes()
+    with running(KILLED, at, folder.parent, "compact") as killed:
+        assert killed.process.wait() == -signal.SIGKILL
+    assert (folder / "data.mdb").read_bytes() == before
+    pack(folder)
+    with open_lmdb(folder) as store:
+        assert (store.check(), [*store.get_documents(range(400))]) == ([], [*range(1, 301)])
 
 
 @pytest.mark.parametrize("at", slow_but(["syncing"], ["copying", "syncing", "naming"]))
