@@ -15,7 +15,7 @@ from pathlib import Path
 HERE = Path(__file__).parent
 EXAMPLE = HERE.parent.parent / "example_project"
 PICTURE = HERE / "report.png"
-WIDTH_PIXELS, HEIGHT_PIXELS = 1_120, 900
+WIDTH_PIXELS, HEIGHT_PIXELS = 1_120, 740
 MOST_BYTES = 150_000
 
 
@@ -32,14 +32,14 @@ def main() -> None:
 
 
 def crawl_example(folder: Path) -> Path:
-    """Crawl the example with a new store in the folder, and return its report."""
-    store, report = ["-s", f"SIMHASH_STORE={folder / 'store'}"], folder / "report.html"
+    """Crawl a copy of the example in the folder, and return its report."""
+    project = shutil.copytree(EXAMPLE, folder / "docs", ignore=shutil.ignore_patterns(".*"))
     for command in (
         ["crawl", "docs", "-s", "CONCURRENT_REQUESTS=1"],
-        ["simhash", "report", "-o", str(report)],
+        ["simhash", "report", "-o", "report.html"],
     ):
-        subprocess.run([sys.executable, "-m", "scrapy", *command, *store], cwd=EXAMPLE, check=True)
-    return report
+        subprocess.run([sys.executable, "-m", "scrapy", *command], cwd=project, check=True)
+    return project / "report.html"
 
 
 def take_picture(report: Path) -> None:

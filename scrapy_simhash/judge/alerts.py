@@ -140,7 +140,8 @@ class Alerts:
             if not ranked:
                 continue
             (about, first), others = ranked[0], " and others" * (len(ranked) > 1)
-            pages = plural(sum(found.pages for _, found in ranked), "page")
+            noun = "page" if alert is Alert.BECAME_ONE else "near-duplicate"
+            pages = plural(sum(found.pages for _, found in ranked), noun)
             before = BEFORE.get(alert, " repeating")
             urls = " (scrapy simhash urls)" * (alert is Alert.SESSION)
             said = alert.replace("one text", _count_texts(ranked))
@@ -154,13 +155,13 @@ class Alerts:
             return ""
         pages = sum(found.pages for _, found in walls)
         known = sum(self._known[wall] for wall, _ in walls)
-        first, them = walls[0][0], "them" if len(walls) == 1 else "those of its main text and title"
+        first = walls[0][0]
         title = cut(titles.get(first, ""), _LONGEST_TITLE)
         shown = f"{plural(pages, 'page')} showed {_count_texts(walls)}"
         shown += f" ({quote(title)})" * bool(title)
         before = f", {known:,} of which had another before" * bool(known)
         undo = f"scrapy simhash undo --dry-run --original {quote(first)}"
-        return f"{shown}{before}; what may be behind it was not fetched ({undo} lists {them})"
+        return f"{shown}{before}; what may be behind it was not fetched ({undo} lists them)"
 
     def _rank(self, alert: Alert) -> list[tuple[str, Examples]]:
         found, least = self._found[alert], _LEAST.get(alert, 1.0)
@@ -304,8 +305,8 @@ class LookAlikes:
         others = " and others" * (len(self._kinds) > len(ranked))
         return (
             f"{plural(self._pages, 'page')} that look{'s' * (self._pages == 1)} like another one "
-            f"but for {parts}{others}: scrapy simhash explain {quote(ranked[0]['url'])} (like "
-            f"{quote(ranked[0]['like'])}); SIMHASH_IGNORE leaves out what changes at every fetch"
+            f"but for {parts}{others}; SIMHASH_IGNORE leaves out what changes at every fetch: "
+            f"scrapy simhash explain {quote(ranked[0]['url'])}"
         )
 
     def list_kinds(self) -> list[dict[str, Any]]:

@@ -93,8 +93,9 @@ def folder_of(url: str) -> Path | None:
     scheme, is_url, _ = url.partition("://")
     if url == MEMORY:
         return None
-    if is_url and scheme.lower() in SERVER_SCHEMES:
-        server_address(url)
+    if is_url and scheme.lower() in ENGINES:
+        if scheme.lower() in SERVER_SCHEMES:
+            server_address(url)
         return None
     if is_url or not url or url.endswith(":") or _LIKE_SERVER.match(url):
         raise ValueError(

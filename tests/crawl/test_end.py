@@ -183,7 +183,7 @@ async def test_a_release_with_another_number_is_named_and_no_warning(
 
     done = await crawl_pages(tmp_path, manual("111.0", 11) | manual("112.0", 12))
     first = f"{done.root}/112.0/0.html"
-    said = f"Look at: 2 pages with another number in the main text, such as {first!r}."
+    said = f"Look at: 2 near-duplicates with another number in the main text, such as {first!r}."
     assert (end.read()[1:], end.warnings) == ([said], [])
     assert_report_agrees(tmp_path, said)
     tests = run.answer("explain", first, "--store", tmp_path)["tests"]
@@ -235,9 +235,8 @@ async def test_kept_pages_that_look_like_another_one_are_named(
         assert [bool(each["parted_by"]) for each in done.decisions] == [False] * 8 + [True] * 16
         first, like = site.url("/0-b"), site.url("/0-a")
         said = (
-            "16 pages that look like another one but for '110' (16): scrapy simhash "
-            f"explain {first!r} (like {like!r}); SIMHASH_IGNORE leaves out what changes at every "
-            "fetch."
+            "16 pages that look like another one but for '110' (16); SIMHASH_IGNORE leaves out "
+            f"what changes at every fetch: scrapy simhash explain {first!r}."
         )
         assert end.read() == ["Judged 24 pages: 24 new." + DETAILS, f"Kept: {said}"]
         told = report(tmp_path, tmp_path)
@@ -283,7 +282,7 @@ async def test_a_session_that_eats_a_crawl_and_what_cut_it_off_are_named(
     pages, dropped = done.counted["pages"], done.counted["near_duplicate"]
     summed_up, *others = end.read()
     assert summed_up.startswith(f"Judged {pages} pages{limits}: {pages - dropped} new, ")
-    said = f"{dropped} pages that differ in a parameter only: 'sid' (scrapy simhash urls)"
+    said = f"{dropped} near-duplicates that differ in a parameter only: 'sid' (scrapy simhash urls)"
     assert any(said in line for line in others)
     assert "drop-parameter sid\n" in run("urls", "--store", tmp_path).out
     told = run.answer("report", "--store", tmp_path)["answers"]
