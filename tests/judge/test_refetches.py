@@ -152,12 +152,10 @@ def count(parted: Iterable[str]) -> LookAlikes:
 
 def test_a_crawl_of_many_kinds_is_counted_whole(monkeypatch: pytest.MonkeyPatch) -> None:
     one = count(["41"]).describe()
-    assert one.startswith(
-        "1 page that looks like another one but for '41': scrapy simhash explain "
-    )
+    assert one.startswith("1 page that looks like another one but for '41'; SIMHASH_IGNORE ")
     monkeypatch.setattr(alerts, "_MOST_KINDS", 20)
     found = count([f"word{chr(97 + n // 26)}{chr(97 + n % 26)}" for n in range(99)] + ["wordab"])
-    said = "100 pages that look like another one but for 'wordab' (2), 'wordaa' (1) and others: "
+    said = "100 pages that look like another one but for 'wordab' (2), 'wordaa' (1) and others; "
     assert found.describe().startswith(said)
     listed = found.list_kinds()
     assert [each["pages"] for each in listed] == [2] + [1] * 9
