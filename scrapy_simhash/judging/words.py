@@ -57,8 +57,8 @@ ANY_NUMBER = "#"
 _NO_WORDS = re.compile(r"[\W_]+")
 # Longer lines are not remembered.
 _SHORT_LINE = 200
-# Of some 170 kB for 1,000 words, the candidates of three pages: 128 took 25 MB more, and as long.
-_TEXTS_REMEMBERED = 24
+# Of some 170 kB for 1,000 words, the candidates of two pages: 128 took 25 MB more, and as long.
+_TEXTS_REMEMBERED = 16
 # So many pairs of equal blocks are aligned at most: some 10 ms.
 _MOST_ALIGNED = 20_000
 # And so many blocks are looked through, for each run of changed ones: some 100 ms.
