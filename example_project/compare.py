@@ -1,11 +1,12 @@
 """Run the example crawl with the plugin off and on, and print what differs as Markdown.
 
-Every run begins with an empty store in a temporary folder; the last column is a second crawl
-on the store of the first.
+Every run begins with an empty store in a temporary folder; the last columns are a second crawl
+on the store of the first, and a third one after the site moved to another host.
 """
 
 import argparse
 import json
+import os
 import statistics
 import subprocess
 import sys
@@ -15,7 +16,8 @@ from pathlib import Path
 from typing import Any
 
 PROJECT = Path(__file__).parent
-COLUMNS = ("off", "on", "on, second crawl")
+COLUMNS = ("off", "on", "on, second crawl", "on, site moved")
+MOVED = "moved.example"
 ROWS = {
     "requests": "requests",
     "pages kept (items)": "kept",
@@ -29,8 +31,8 @@ ROWS = {
 }
 
 
-def crawl(folder: Path, *, enabled: bool) -> dict[str, Any]:
-    """Crawl once with the store in `folder`.
+def crawl(folder: Path, *, enabled: bool, host: str = "") -> dict[str, Any]:
+    """Crawl once with the store in `folder`, on a host or its usual one.
 
     Returns:
         The figures of the crawl's summary, lists as their lengths, and its seconds from the
@@ -40,8 +42,9 @@ def crawl(folder: Path, *, enabled: bool) -> dict[str, Any]:
     command = [sys.executable, "-m", "scrapy", "crawl", "docs", "-a", f"summary={summary}"]
     settings = ["-s", f"SIMHASH_STORE={folder / 'store'}", "-s", f"SIMHASH_ENABLED={enabled}"]
     started = time.perf_counter()
+    moved = os.environ | ({"DOCSITE_HOST": host} if host else {})
     done = subprocess.run(
-        [*command, *settings], cwd=PROJECT, capture_output=True, text=True, check=False
+        [*command, *settings], cwd=PROJECT, env=moved, capture_output=True, text=True, check=False
     )
     seconds = time.perf_counter() - started
     if done.returncode or not summary.exists():
@@ -54,8 +57,10 @@ def crawl(folder: Path, *, enabled: bool) -> dict[str, Any]:
 def crawl_in_all_ways() -> dict[str, dict[str, Any]]:
     """One crawl for each column of the table."""
     with tempfile.TemporaryDirectory() as off, tempfile.TemporaryDirectory() as on:
-        runs = [(off, False), (on, True), (on, True)]
-        figures = [crawl(Path(folder), enabled=enabled) for folder, enabled in runs]
+        runs = [(off, False, ""), (on, True, ""), (on, True, ""), (on, True, MOVED)]
+        figures = [
+            crawl(Path(folder), enabled=enabled, host=host) for folder, enabled, host in runs
+        ]
     return dict(zip(COLUMNS, figures, strict=True))
 
 

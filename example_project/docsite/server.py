@@ -1,5 +1,6 @@
 """The site behind a socket of this machine."""
 
+import os
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,7 +12,7 @@ from docsite.site import Site
 
 # A name that can never belong to anybody (RFC 2606). The example crawl asks for it through
 # this server as its proxy, so page addresses are the same whatever port is free.
-HOST = "manuals.example"
+HOST = os.environ.get("DOCSITE_HOST", "manuals.example")
 
 
 class _Server(ThreadingHTTPServer):
