@@ -75,10 +75,8 @@ _NOW = fcntl.LOCK_EX | fcntl.LOCK_NB
 
 _LAST = b"last"
 # By the name of the database: how LMDB opens it.
-DATABASES: dict[str, dict[str, Any]] = {
-    **{name: {} for name in VALUES},
-    **{name: {"dupsort": True, "dupfixed": True} for name in SETS},
-}
+DATABASES = {name: dict[str, Any]() for name in VALUES}
+DATABASES |= {name: {"dupsort": True, "dupfixed": True} for name in SETS}
 # While it is there, the next process verifies the file.
 _SUSPECT_FILE = "suspect"
 # So often a growing file must look damaged to be so. For one look, a commit has microseconds.
@@ -314,9 +312,6 @@ class MemoryEngine(LmdbEngine):
     """A store of this process: the file of LMDB has no name any more once it is open."""
 
     synced = False
-
-    def exists(self) -> bool:
-        return False
 
     def open(self) -> None:
         # However this process ends, nothing is left.
