@@ -11,11 +11,10 @@ import codecs
 import re
 from functools import partial
 from itertools import chain
-from operator import attrgetter
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-from turbohtml import Element, Namespace, Text, XPath, parse
+from turbohtml import Element, Namespace, Text, parse
 from w3lib.encoding import html_to_unicode
 
 from scrapy_simhash.errors import NotJudgedError
@@ -23,7 +22,7 @@ from scrapy_simhash.pages.facts import MOST_BESIDE_DATA
 from scrapy_simhash.pages.features import normalise, tokenise
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from turbohtml import Document, Node
 
@@ -117,10 +116,6 @@ _BYTE_ORDER_MARK = "\ufeff"
 _ROOTS = re.compile(r"<[hHbB][tToO][mMdD][lLyY](?=[\s/])")
 # In a page of so many characters that takes a tenth of a second at most.
 _FEW_CHARACTERS = 50_000
-_WITH_ATTRIBUTES = cast(
-    "Callable[[Document | Element], list[Element]]", XPath("descendant-or-self::*[@*]")
-)
-_ATTRIBUTES = attrgetter("attrs")
 
 
 class PageText(NamedTuple):
@@ -260,7 +255,7 @@ def read(html: str, ignore: Sequence[str] = ()) -> PageText:
         read_embedded=partial(_read_embedded, document, invisible),
         main_lines=(first, end),
         tags=tuple(tags),
-        data=_choose_data(whole, scripts, _list_attributes([document])),
+        data=_choose_data(whole, scripts, document),
         beside=_choose_values(document.select(_SEEN)),
     )
 
@@ -368,10 +363,6 @@ def _is_short(content: Element) -> bool:
     return len(text) < _SHORT_CHARACTERS and len(set(tokenise(normalise(text)))) < _LEAST_FEATURES
 
 
-def _list_attributes(roots: Iterable[Document | Element]) -> Iterator[Mapping[str, Any]]:
-    return map(_ATTRIBUTES, chain.from_iterable(map(_WITH_ATTRIBUTES, roots)))
-
-
 def one_line(text: str | None) -> str:
     """Collapse white space, line breaks included."""
     return " ".join((text or "").split())
@@ -386,7 +377,8 @@ def _read_embedded(document: Document, invisible: list[Element]) -> str:
     """Read the attributes of the page, and those and the texts of what was cut out of it."""
     # Not attributes without content, nor secrets.
     pieces: list[str] = []
-    for attributes in _list_attributes([document, *invisible]):
+    for element in chain(document.select("*"), *((each, *each.select("*")) for each in invisible)):
+        attributes: Mapping[str, Any] = element.attrs
         for name, value in attributes.items():
             if name in _WITHOUT_CONTENT:
                 continue
@@ -395,7 +387,7 @@ def _read_embedded(document: Document, invisible: list[Element]) -> str:
             if name == "content" and "http-equiv" in attributes and "charset=" in value.lower():
                 continue
             pieces.append(f"{name}={value}")
-    return "\0".join((*pieces, *(element.text for element in invisible)))
+    return "\0".join((*pieces, *(each.text for each in invisible)))
 
 
 def _is_secret(attributes: Mapping[str, Any]) -> bool:
@@ -442,20 +434,17 @@ def _choose_values(fields: Iterable[Element]) -> tuple[str, ...]:
     return tuple(filter(None, values))
 
 
-def _choose_data(
-    whole: str, scripts: Iterable[Element], elements: Iterable[Mapping[str, Any]]
-) -> str:
+def _choose_data(whole: str, scripts: Iterable[Element], document: Document) -> str:
     """Join inline scripts and long `data-` attributes of a page with little text, or return "".
 
     Of one with more text, its scripts of JSON: there a header and a footer may be all the text.
     """
     is_short = len(whole) < MOST_BESIDE_DATA
     pieces = [each.text for each in scripts if is_short or "json" in (each.attr("type") or "")]
-    pieces += (
-        value
-        for element in (elements if is_short else ())
-        for name, value in element.items()
-        if name.startswith("data-") and len(value or "") >= _LONG_ATTRIBUTE
-    )
+    for element in document.select("*") if is_short else ():
+        attributes: Mapping[str, Any] = element.attrs
+        for name, value in attributes.items():
+            if name.startswith("data-") and len(value or "") >= _LONG_ATTRIBUTE:
+                pieces.append(value)
     data = "\n".join(pieces)
     return data if len(data) >= _LEAST_DATA * len(whole) else ""
