@@ -175,9 +175,9 @@ class _Import:
                     stored = source.get_documents(group).values()
                     self.skipped.update(each.state for each in stored if each.state != "done")
                     done = [each for each in stored if each.state == "done"]
-                    packed = [pack(each.wording) if each.wording else b"" for each in done]
-                    documents = map(Document, (each.facts for each in done), packed)
-                    verdicts = store.find_and_add([*documents], crawl=self.crawl)
+                    packed = (pack(each.wording) if each.wording else b"" for each in done)
+                    documents = [*map(Document, (each.facts for each in done), packed)]
+                    verdicts = store.find_and_add(documents, crawl=self.crawl)
                     for each, verdict in zip(done, verdicts, strict=True):
                         self._count(verdict)
                         if each.record.spared:
@@ -262,9 +262,10 @@ def read_source(name: str, kind: str) -> Iterator[Entry]:
     Raises:
         SourceError: from here on the source is cut or damaged.
     """
-    record = 0
+    path, record = Path(name), 0
     try:
-        for record, entry in enumerate(_read_records(Path(name), kind), 1):  # noqa: B007
+        records = _read_folder(path) if kind == "folder" else _read_files(path, kind)
+        for record, entry in enumerate(records, 1):  # noqa: B007
             yield entry
         if not record:
             raise EOFError("it has no record")
@@ -276,16 +277,11 @@ def read_source(name: str, kind: str) -> Iterator[Entry]:
         ) from error
 
 
-def _read_records(path: Path, kind: str) -> Iterator[Entry]:
-    if kind == "folder":
-        yield from _read_folder(path)
-    elif kind == "wacz":
-        for member in ZipPath(path, "archive/").iterdir():
-            with member.open("rb") as file:
-                yield from _read_warc(file)
-    else:
-        with path.open("rb") as file:
-            yield from (_read_warc if kind == "warc" else _read_feed)(file)
+def _read_files(path: Path, kind: str) -> Iterator[Entry]:
+    files: Iterable[Any] = ZipPath(path, "archive/").iterdir() if kind == "wacz" else [path]
+    for each in files:
+        with each.open("rb") as file:
+            yield from (_read_feed if kind == "jsonl" else _read_warc)(file)
 
 
 def _unzip(file: Any) -> Any:

@@ -15,9 +15,8 @@ than the directory matters, so the rule is proven nowhere; two, that it does not
 from __future__ import annotations
 
 import re
-from collections import Counter, defaultdict, deque
+from collections import Counter, defaultdict
 from enum import IntEnum
-from functools import partial
 from itertools import permutations
 from os.path import commonprefix
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
@@ -25,7 +24,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 from scrapy_simhash.judging.rule import Page as Read
 from scrapy_simhash.judging.rule import read_name
 from scrapy_simhash.judging.words import compare_words
-from scrapy_simhash.pages.addresses import Address, find_site, parse_address, split_pair, split_url
+from scrapy_simhash.pages.addresses import Address, find_site, parse_address, split_pair
 from scrapy_simhash.pages.facts import MOSTLY_NEW
 from scrapy_simhash.stores.opening import open_as_it_is
 
@@ -289,17 +288,17 @@ _PAIRS_SHOWN = 3
 def find_rules(config: Config) -> list[FoundRule]:
     """Find the rules that the stored pages propose, those that are proven first."""
 
-    def work(stored: Documents) -> dict[str, deque[int]]:
-        sites: defaultdict[str, deque[int]] = defaultdict(partial(deque, maxlen=_PAGES_OF_SITE))
+    def work(stored: Documents) -> dict[str, list[int]]:
+        sites: defaultdict[str, list[int]] = defaultdict(list)
         for number, record in stored:
-            if parts := split_url(record.facts.url):
-                sites[find_site(parts.netloc)].append(number)
+            if address := parse_address(record.facts.url):
+                sites[find_site(address.host)].append(number)
         return sites
 
     found: list[FoundRule] = []
     with open_as_it_is(config.store) as store:
         for numbers in store.read(work).values():  # of a site, in the order of arrival
-            found += learn(store.get_documents(numbers).values())
+            found += learn(store.get_documents(numbers[-_PAGES_OF_SITE:]).values())
     return sorted(found, key=lambda each: (not each.directories, -len(each.votes), str(each.rule)))
 
 

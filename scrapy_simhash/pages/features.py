@@ -7,11 +7,11 @@ text of each shingle.
 from __future__ import annotations
 
 import re
-import unicodedata
 from functools import lru_cache
 from itertools import repeat
 from operator import add
 from typing import TYPE_CHECKING, NamedTuple
+from unicodedata import normalize
 
 import numpy as np
 import regex
@@ -20,7 +20,7 @@ import xxhash
 from scrapy_simhash.pages.facts import FINGERPRINT_BITS, SKETCH_BYTES
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator
 
     from numpy.typing import NDArray
 
@@ -99,17 +99,10 @@ def normalise(text: str) -> str:
     for character in _INVISIBLE:
         text = text.replace(character, "")
     # Case folding can leave a form that composes again, hence NFKC last.
-    text = _compose(_compose(text).casefold())
+    text = normalize("NFKC", normalize("NFKC", text).casefold())
     if "\u200c" in text or "\u200d" in text:
-        text = _compose(_JOINERS.sub(r"\1", text))
+        text = normalize("NFKC", _JOINERS.sub(r"\1", text))
     return text
-
-
-def _compose(text: str) -> str:
-    # Asking takes a sixth of the time that composing takes, and most texts are composed.
-    if unicodedata.is_normalized("NFKC", text):
-        return text
-    return unicodedata.normalize("NFKC", text)
 
 
 def tokenise(text: str) -> list[str]:
@@ -127,7 +120,8 @@ def tokenise(text: str) -> list[str]:
     kinds = _KINDS[codes]
     if not kinds.all():
         for code in set(codes[kinds == 0].tolist()):
-            _KINDS[code] = _find_kind(chr(code))
+            kind = _PAIRED if _ANY_UNSPACED.match(chr(code)) else _OF_WORD
+            _KINDS[code] = kind if _WORD_CHARACTER.match(chr(code)) else _SEPARATOR
         kinds = _KINDS[codes]
     # A third of the time of a regular expression that finds words.
     words = np.where(kinds == _SEPARATOR, _SPACE, codes).tobytes().decode("utf-32-le").split()
@@ -135,54 +129,36 @@ def tokenise(text: str) -> list[str]:
         return words
     tokens: list[str] = []
     for word in words:
-        if not _ANY_UNSPACED.search(word):
-            tokens.append(word)
-            continue
-        for run in _RUNS.findall(word):
-            tokens += _pairs(run) if _ANY_UNSPACED.match(run) else [run]
+        for run in _RUNS.findall(word) if _ANY_UNSPACED.search(word) else [word]:
+            # Marks are not alphanumeric: without any, each code point is a character.
+            characters = run if run.isalnum() else _CHARACTERS.findall(run)
+            if len(characters) > 1 and _ANY_UNSPACED.match(run):
+                tokens += map(add, characters, characters[1:])
+            else:
+                tokens.append(run)
     return tokens
-
-
-def _find_kind(character: str) -> int:
-    if not _WORD_CHARACTER.match(character):
-        return _SEPARATOR
-    return _PAIRED if _ANY_UNSPACED.match(character) else _OF_WORD
-
-
-def _pairs(run: str) -> Iterable[str]:
-    # Marks are not alphanumeric: without any, each code point is a character.
-    characters: Sequence[str] = run if run.isalnum() else _CHARACTERS.findall(run)
-    if len(characters) == 1:
-        return characters
-    return map(add, characters, characters[1:])
 
 
 def locate(text: str, tokens: Iterable[str]) -> Iterator[tuple[int, int]]:
     """Find where each token that `tokenise` made of a text begins and ends, in characters."""
     start = end = 0
     for token in tokens:
-        overlaps = end > 0 and not token.isascii() and _is_pair(token)
-        start = text.index(token, start + 1 if overlaps else end)
+        is_pair = _ANY_UNSPACED.match(token) and not _CHARACTERS.fullmatch(token)
+        start = text.index(token, start + 1 if is_pair and end else end)
         end = start + len(token)
         yield start, end
-
-
-def _is_pair(token: str) -> bool:
-    return bool(_ANY_UNSPACED.match(token)) and not _CHARACTERS.fullmatch(token)
-
-
-def hash_tokens(tokens: Sequence[str], seed: int) -> NDArray[np.uint64]:
-    """Hash tokens by XXH3 with a 64-bit seed; shape (tokens,)."""
-    # Looking words up among those of other pages takes twice as long.
-    hashes = map(xxhash.xxh3_64_intdigest, map(str.encode, tokens), repeat(seed))
-    return np.fromiter(hashes, np.uint64, len(tokens))
 
 
 def read_words(text: str, seed: int = 0) -> HashedText:
     """Cut a text, any Unicode without lone surrogates, into words and hash these."""
     normal = normalise(text)
-    tokens = tokenise(normal)
-    return HashedText(normal, tokens, hash_tokens(tokens, seed))
+    return _hash(normal, tokenise(normal), seed)
+
+
+def _hash(normal: str, tokens: list[str], seed: int) -> HashedText:
+    # Looking words up among those of other pages takes twice as long.
+    hashes = map(xxhash.xxh3_64_intdigest, map(str.encode, tokens), repeat(seed))
+    return HashedText(normal, tokens, np.fromiter(hashes, np.uint64, len(tokens)))
 
 
 @lru_cache(maxsize=1)  # of a page that is read, and then compared
@@ -199,29 +175,24 @@ def cut_lines(normal: str) -> tuple[list[str], NDArray[np.int32]]:
     return words, np.repeat(np.arange(len(sizes), dtype=np.int32), sizes)
 
 
-def read_both(
-    main: str, whole: str, main_lines: tuple[int, int], seed: int
-) -> tuple[HashedText, HashedText]:
+def read_both(text: str, main_lines: tuple[int, int], seed: int) -> tuple[HashedText, HashedText]:
     """Read main and whole text; words of both are cut and hashed once.
 
     Args:
-        main: the main text.
-        whole: the whole one.
-        main_lines: which lines of the whole text the main one is: the first, and the one behind
-            the last; (0, 0) if it is no part of it.
+        text: the whole one.
+        main_lines: which of its lines the main one is: the first, and the one behind the last;
+            (0, 0) if it is all of them.
         seed: of the hashes.
     """
-    normal = normalise(whole)
+    normal = normalise(text)
     tokens, lines = cut_lines(normal)
-    read = HashedText(normal, tokens, hash_tokens(tokens, seed))
-    if main == whole:
-        return read, read
+    whole = _hash(normal, tokens, seed)
     first, end = main_lines
     if first == end:
-        return read_words(main, seed), read
+        return whole, whole
     words = slice(*lines.searchsorted(main_lines).tolist())
     main = "\n".join(normal.split("\n")[first:end])
-    return HashedText(main, tokens[words], read.hashes[words]), read
+    return HashedText(main, tokens[words], whole.hashes[words]), whole
 
 
 def weigh_features(

@@ -4,9 +4,9 @@ import re
 import time
 from bisect import bisect
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from urllib.parse import urlsplit
+from urllib.parse import parse_qsl, urlsplit
 
 import numpy as np
 import xxhash
@@ -16,7 +16,6 @@ from scrapy_simhash.pages.addresses import (
     MOST_CHARACTERS,
     host_of,
     join_url,
-    list_values,
     split_url,
 )
 from scrapy_simhash.pages.facts import (
@@ -45,6 +44,7 @@ from scrapy_simhash.pages.turbohtml_reader import PageText, check_legible, decod
 
 # Browsers and servers refuse longer addresses, and every record holds one.
 _LONGEST_ADDRESS = 2_048
+_MOST_VALUES = 8  # of parameters of an address
 
 
 def read_page(body: bytes, encoding: str | None, ignore: Sequence[str] = ()) -> PageText:
@@ -113,7 +113,7 @@ def fingerprint_text(
         base = ""
     first, end = page.main_lines
     # One step of the paper after the other, each for both texts.
-    main, whole = read_both(page.main, page.whole, page.main_lines, seed)
+    main, whole = read_both(page.whole, page.main_lines, seed)
     whole_triples = hash_shingles(whole.hashes, SKETCH_WINDOW)
     main_features = weigh_features(main.hashes, recipe.window)
     whole_features = weigh_features(whole.hashes, recipe.window)
@@ -125,8 +125,13 @@ def fingerprint_text(
         data = simhash(*features).to_bytes(8, "big")
     beside = *page.beside, *list_links_seen(page.links_seen)
     wording = pack(make_wording(whole, beside, seed, page.main_lines, page.tags))
-    may_be_stub = min_features is None or len(main_features[0]) < min_features
-    stub, hidden = _digest(seed, page) if may_be_stub else (b"", b"")
+    stub = hidden = b""
+    if min_features is None or len(main_features[0]) < min_features:
+        embedded = page.read_embedded()
+        texts = page.title, page.whole.replace("\n", " "), embedded
+        # Keyed as the tokens are: half of the first decides a short page's place in the tables.
+        stub = xxhash.xxh3_128_digest("\0".join(texts).encode(), seed)
+        hidden = xxhash.xxh3_64_digest(embedded.encode(), seed)
     facts = Facts(
         b"",
         main_fingerprint,
@@ -160,9 +165,8 @@ def fingerprint_text(
 
 def _repeats_query(title: str, whole: NDArray[np.uint64], seed: int, url: str) -> bool:
     """Return whether two words of a parameter's value are in title or text, as on a search page."""
-    if "?" not in url:
-        return False
-    values = [read_words(value, seed).hashes for value in list_values(url)]
+    pairs = parse_qsl(url.partition("#")[0].partition("?")[2])
+    values = [read_words(value, seed).hashes for _, value in pairs[:_MOST_VALUES]]
     asked = [np.unique(words) for words in values if len(words) > 1]
     if not asked:
         return False
@@ -175,17 +179,6 @@ def _resolve_address(declared: str, url: str) -> str:
     address = join_url(url, declared) if declared else ""
     absolute = address.startswith(("http://", "https://"))
     return address if absolute and len(address) <= _LONGEST_ADDRESS else ""
-
-
-def _digest(seed: int, page: PageText) -> tuple[bytes, bytes]:
-    """Digest all that a page may differ in, and what of that is not shown."""
-    hidden = page.read_embedded()
-    texts = page.title, page.whole.replace("\n", " "), hidden
-    # Keyed as the tokens are: half of the first decides a short page's place in the tables.
-    return (
-        xxhash.xxh3_128_digest("\0".join(texts).encode(), seed),
-        xxhash.xxh3_64_digest(hidden.encode(), seed),
-    )
 
 
 # What a reader sees of a page, to compare it word by word: the visible text, bounded, and what is
@@ -273,11 +266,9 @@ def list_links_seen(links: Iterable[str]) -> list[str]:
     """List, of the targets of links, addresses to write to and to call, and names of files."""
     joined = "\n".join(links).lower()
     contacts = _CONTACT.findall(joined) if "mailto:" in joined or "tel:" in joined else []
-    ends = ((found.start(), found.end()) for found in _ENDING.finditer(joined))
-    for dot, end in ends:
-        first = max(0, dot - _LONGEST_NAME)
-        before = max(first - 1, *(joined.rfind(each, first, dot) for each in "/\n"))
-        contacts.append(joined[before + 1 : end])
+    for found in _ENDING.finditer(joined):
+        named = joined[max(0, found.start() - _LONGEST_NAME) : found.end()]
+        contacts.append(named.replace("\n", "/").rpartition("/")[2])
     return contacts
 
 
@@ -286,8 +277,7 @@ def list_links_seen(links: Iterable[str]) -> list[str]:
 # A page may have a hundred thousand links, and resolving one takes some microseconds.
 _MOST_LINKS = 20_000
 # Links that `urljoin` resolves: with another scheme, and with characters of which it has rules.
-_SCHEME = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]*:")
-_ODD = re.compile(r"[\s\[\]\\]")
+_ODD = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]*:|.*[\s\[\]\\]", re.DOTALL)
 _WEB = (b"http://", b"https://")
 # A value that nobody chose, as those of sessions: a long number, or letters and digits mixed.
 _TOKEN = re.compile(
@@ -305,9 +295,8 @@ _LONGEST_HANDED_OVER = 2_000
 
 def read_links(links: Sequence[str], url: str) -> PageLinks:
     """Resolve the links of a page against its URL, of the first 20,000; list 2,000 to pages."""
-    resolve = _Resolver(url)
-    resolved = dict.fromkeys(filter(None, map(resolve, links[:_MOST_LINKS])))
-    targets = (target.encode() for target in resolved)
+    resolve = _make_resolver(url)
+    targets = [target.encode() for target in dict.fromkeys(map(resolve, links[:_MOST_LINKS]))]
     listed = [
         target
         for target in targets
@@ -332,33 +321,26 @@ def _leave_out_tokens(targets: list[bytes]) -> list[bytes]:
     return [_TOKEN.sub(cut, target) for target in targets] if tokens else targets
 
 
-class _Resolver:
-    """Resolves the links of one page; nearly all of them without `urljoin`."""
-
+def _make_resolver(url: str) -> Callable[[str], str]:
+    """Make what resolves the links of one page; nearly all of them without `urljoin`."""
     # `urljoin` takes longer for the links of a page than its features and fingerprints do.
+    parts = split_url(url)
+    base = url if parts else ""
+    scheme, host, path, *_ = parts or urlsplit("")
+    origin = f"{scheme}://{host}"
+    folder = f"{origin}{path.rpartition('/')[0]}/"
 
-    def __init__(self, url: str) -> None:
-        parts = split_url(url)
-        self._url = url if parts else ""
-        parts = parts or urlsplit("")
-        self._scheme = f"{parts.scheme}:"
-        self._origin = f"{parts.scheme}://{parts.netloc}"
-        self._folder = self._origin + (parts.path.rpartition("/")[0] or "") + "/"
-
-    def __call__(self, link: str) -> str:
+    def resolve(link: str) -> str:
         """Make a link absolute, without its fragment; return "" if it leads to no page."""
-        # The usual kinds first: a page has some hundred links.
-        link = link.strip()
-        if "#" in link:
-            link = link.partition("#")[0]
-        if link.startswith("/"):
-            if not self._url or "./" in link or _ODD.search(link):
-                return join_url(self._url, link)
-            return (self._scheme if link.startswith("//") else self._origin) + link
+        link = link.strip().partition("#")[0]
         if link.startswith(("http://", "https://")):
             return link
         if not link or link.lower().startswith(_TO_NO_PAGE):
             return ""
-        if not self._url or "./" in link or link[0] in "?." or _SCHEME.match(link):
-            return join_url(self._url, link)
-        return join_url(self._url, link) if _ODD.search(link) else self._folder + link
+        if not base or "./" in link or link[0] in "?." or _ODD.match(link):
+            return join_url(base, link)
+        if link.startswith("//"):
+            return f"{scheme}:{link}"
+        return (origin if link[0] == "/" else folder) + link
+
+    return resolve

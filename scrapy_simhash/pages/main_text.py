@@ -82,9 +82,8 @@ READERS: dict[str, Callable[[str], str | None]] = {
 @lru_cache(maxsize=16)
 def load_text_reader(name: str) -> Callable[[str], str | None]:
     """Find a reader of main texts by its name or import path; `ValueError` if there is none."""
-    reader: Callable[[str], Any] = load_named(
-        name, READERS, callable, "a function from HTML to the main text"
-    )
+    wanted = "a function from HTML to the main text"
+    reader: Callable[[str], Any] = load_named(name, READERS, wanted)
     return reader
 
 

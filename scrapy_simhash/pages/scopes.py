@@ -45,10 +45,8 @@ SCOPES: dict[str, Scope] = {
 }
 
 
-def load_named(
-    name: str, known: Mapping[str, Any], accept: Callable[[Any], bool], wanted: str
-) -> Any:
-    """Find an object by its short name in `known`, or by its import path."""
+def load_named(name: str, known: Mapping[str, Any], wanted: str) -> Any:
+    """Find a function by its short name in `known`, or by its import path."""
     # `ValueError`: there is none, it cannot be imported, or it is not `wanted`.
     if name in known:
         return known[name]
@@ -59,15 +57,15 @@ def load_named(
         found = getattr(import_module(module), attribute)
     except Exception as error:
         raise ValueError(f"{name!r} cannot be imported: {error!r}") from error
-    if not accept(found):
-        raise ValueError(f"{name!r} is {found!r}, not {wanted}")
+    if not callable(found):
+        raise ValueError(f"{name!r} is {found!r}, not {wanted}")  # noqa: TRY004 - as above
     return found
 
 
 @lru_cache(maxsize=16)
 def load_scope(name: str) -> Scope:
     """Find a scope by its name or import path; `ValueError` if there is no such function."""
-    scope: Scope = load_named(name, SCOPES, callable, "a function from URL and page to text")
+    scope: Scope = load_named(name, SCOPES, "a function from URL and page to text")
     return scope
 
 

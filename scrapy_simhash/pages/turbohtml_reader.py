@@ -11,11 +11,10 @@ import codecs
 import re
 from functools import partial
 from itertools import chain
-from operator import attrgetter
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-from turbohtml import Element, Namespace, Text, XPath, parse
+from turbohtml import Element, Namespace, Text, parse
 from w3lib.encoding import html_to_unicode
 
 from scrapy_simhash.errors import NotJudgedError
@@ -23,7 +22,7 @@ from scrapy_simhash.pages.facts import MOST_BESIDE_DATA
 from scrapy_simhash.pages.features import normalise, tokenise
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from turbohtml import Document, Node
 
@@ -59,11 +58,8 @@ _SECRET = re.compile(r"[\w+/=.:|~-]{10,}")
 _NAME_CHARACTERS = 300
 _LANGUAGE_CHARACTERS = 35  # as many suffice, says RFC 5646
 _MOST_VIEWS = 4
-# An alternate with the one is a translation, with the other a feed.
-_OF_OTHER_CONTENT = frozenset({"hreflang", "type"})
 # Doxygen, among others, writes the name of a page into `<div class="title">`, and has no `<h1>`.
-_TITLE_CLASSES = ("title", "page-title", "entry-title")
-_TITLES = frozenset(_TITLE_CLASSES)
+_TITLES = frozenset(("title", "page-title", "entry-title"))
 # Where the first element of these classes is another one, a link or a `<span>`, they are those of
 # the items of a list.
 _BLOCKS = frozenset({"div", "p", "h2", "h3", "h4", "h5", "h6", "header", "td", "dt"})
@@ -83,8 +79,16 @@ _UNSEEN = frozenset({"hidden", "password", "checkbox", "radio", "file", "color",
 # So many times as many characters of data as of text, at least, see `facts.MOST_BESIDE_DATA`.
 _LEAST_DATA = 2
 _LONG_ATTRIBUTE = 200
-_HEADINGS = ", ".join(("h1", "h2", "h3", *(f'[class~="{each}" i]' for each in _TITLE_CLASSES)))
-_NAMING = "base[href], link[rel][href], meta"
+_HEADINGS = ", ".join(("h1", "h2", "h3", *(f'[class~="{each}" i]' for each in _TITLES)))
+# What a page declares for those who link to it.
+_OPEN_GRAPH = 'meta[property="og:{0}"][content], meta[name="og:{0}"][content]'
+_CANONICAL = 'link[rel~="canonical" i][href]'
+# Those for a medium, such as print: an alternate with `hreflang` is a translation, one with `type`
+# a feed.
+_VIEWS = (
+    'link[rel~="amphtml" i][href], '
+    'link[rel="alternate" i][href][media]:not([media=""], [hreflang], [type])'
+)
 _SEEN = (
     "img[alt], area[alt], input, meter[value], progress[value], option[selected], "
     "[role=img][aria-label]"
@@ -107,14 +111,11 @@ _MOST_AROUND = 32
 _BYTE_ORDER_MARK = "\ufeff"
 # turbohtml merges the attributes of each `<html>` and `<body>` into those of the first one, in
 # quadratic time: 300 kB of them take 4 s. As ends of the body the others mean nothing.
-# Sets of letters take less than half of the time of a choice of names; they find "<boml", too.
+# Sets of letters take less than half of the time of a choice of names; they find "<boml", too,
+# which no page has.
 _ROOTS = re.compile(r"<[hHbB][tToO][mMdD][lLyY](?=[\s/])")
 # In a page of so many characters that takes a tenth of a second at most.
 _FEW_CHARACTERS = 50_000
-_WITH_ATTRIBUTES = cast(
-    "Callable[[Document | Element], list[Element]]", XPath("descendant-or-self::*[@*]")
-)
-_ATTRIBUTES = attrgetter("attrs")
 
 
 class PageText(NamedTuple):
@@ -129,15 +130,15 @@ class PageText(NamedTuple):
     # is a block, or else its first `<h2>` or `<h3>`; as `title`.
     heading: str = ""
     language: str = ""  # as `<html lang>` declares it, lower case, or ""
-    canonical: str = ""  # its canonical address as written, see `_choose_addresses`, or ""
-    views: tuple[str, ...] = ()  # its other addresses as written, see `_choose_addresses`
+    canonical: str = ""  # its canonical address as written, or ""
+    views: tuple[str, ...] = ()  # its other addresses as written: its own one, those of its views
     base: str = ""  # `<base href>`, against which addresses on the page are resolved, or ""
     links: tuple[str, ...] = ()  # distinct targets of `<a href>`, as written
     # Reads what the page may differ in besides its visible text: its attributes and the text that
     # is not shown. Takes half as long as parsing, and most pages have text enough to go without.
     read_embedded: Callable[[], str] = str
-    # The first line of `main` in `whole`, and the one behind its last one; (0, 0) where it is no
-    # stretch of it, or all of it because no main text was found.
+    # The first line of `main` in `whole`, and the one behind its last one; (0, 0) where it is all
+    # of it because no main text was found.
     main_lines: tuple[int, int] = (0, 0)
     tags: tuple[str, ...] = ()  # of the block in each line of `whole`, see `facts.Wording`
     data: str = ""  # from which a browser may draw a page with little text, or ""
@@ -215,11 +216,13 @@ def read(html: str, ignore: Sequence[str] = ()) -> PageText:
     title = document.find("title")
     if title is not None and title.namespace is not Namespace.HTML:  # images have titles, too
         title = None
-    named: dict[str, list[Element]] = {"base": [], "link": [], "meta": []}
-    for element in document.select(_NAMING):
-        named[element.tag].append(element)
-    links = _list_links(document)
     titled = "" if title is None else _make_name(title.text)
+    titled = titled or _read_first(document, _OPEN_GRAPH.format("title"), "content")
+    base = _read_first(document, "base[href]", "href")
+    canonical = _read_first(document, _CANONICAL, "href")
+    views = [_read_first(document, _OPEN_GRAPH.format("url"), "content")]
+    views += (one_line(link.attr("href")) for link in document.select(_VIEWS))
+    links = _list_links(document)
     # All are found before one is gone: a selector may ask for what stands beside an element.
     for element in [each for selector in ignore for each in document.select(selector)]:
         element.extract()
@@ -236,25 +239,23 @@ def read(html: str, ignore: Sequence[str] = ()) -> PageText:
     first = len(before[1]) if main[1] else 0
     end = first + len(main[1])
     whole = "\n".join(texts)
-    open_graph = _read_open_graph(named["meta"])
-    canonical, views = _choose_addresses(named["link"], open_graph.get("og:url", ""))
     scripts = [element for element in invisible if element.tag == "script"]
     language = None if document.root is None else document.root.attr("lang")
     return PageText(
         main="\n".join(texts[first:end]) or whole,
         whole=whole,
-        title=titled or _make_name(open_graph.get("og:title")),
+        title=_make_name(titled),
         heading=_choose_heading(document.select(_HEADINGS)),
         language=(language or "").strip().lower()[:_LANGUAGE_CHARACTERS],
         canonical=canonical,
-        views=views,
-        base=one_line(named["base"][0].attr("href")) if named["base"] else "",
+        views=tuple(filter(None, views))[:_MOST_VIEWS],
+        base=base,
         links=links,
         links_seen=links_seen,
         read_embedded=partial(_read_embedded, document, invisible),
         main_lines=(first, end),
         tags=tuple(tags),
-        data=_choose_data(whole, scripts, _list_attributes([document])),
+        data=_choose_data(whole, scripts, document),
         beside=_choose_values(document.select(_SEEN)),
     )
 
@@ -278,28 +279,23 @@ def _list_links(document: Document) -> tuple[str, ...]:
     return tuple(dict.fromkeys(link.attr("href") or "" for link in document.select("a[href]")))
 
 
-def _read_open_graph(metas: Iterable[Element]) -> dict[str, str]:
-    """Read the title and the address that a page declares for those who link to it."""
-    found: dict[str, str] = {}
-    for meta in metas:
-        for name in {meta.attr("property"), meta.attr("name")} & {"og:url", "og:title"}:
-            if name and (content := one_line(meta.attr("content"))):
-                found.setdefault(name, content)
-    return found
+def _read_first(document: Document, selector: str, attribute: str) -> str:
+    """Read an attribute of the first of some elements in which it is not empty."""
+    found = (one_line(element.attr(attribute)) for element in document.select(selector))
+    return next(filter(None, found), "")
 
 
 def _end_repeated_roots(html: str) -> str:
     """Turn all `<html>` and `<body>` of a long page, but the first of each, into end tags."""
     if len(html) <= _FEW_CHARACTERS:
         return html
-    begins = {"html": "<", "body": "<"}
+    met = set[str]()
 
     def end(found: re.Match[str]) -> str:
-        tag = found[0][1:]
-        begin = begins.get(tag.lower(), "<")
-        if tag.lower() in begins:
-            begins[tag.lower()] = "</"
-        return begin + tag
+        tag = found[0].lower()
+        begin = "</" if tag in met else "<"
+        met.add(tag)
+        return begin + found[0][1:]
 
     return _ROOTS.sub(end, html)
 
@@ -309,13 +305,15 @@ def _part(document: Document) -> tuple[Iterable[Node], ...]:
     body = document.find("body")
     if body is None:
         return (), (), ()
-    nodes = body.descendants
-    content = _widen(document.main_content(), body)
+    nodes, content = body.descendants, document.main_content()
     if content == body:
         return (), nodes, ()
     # Of a page of links it may be `<html>`.
     if content is None or body not in content.ancestors:
         return (), (), nodes
+    # What is too short for a fingerprint is replaced by the element around it.
+    while (around := content.parent) != body and isinstance(around, Element) and _is_short(content):
+        content = around
     last: Node = content
     while last.next_sibling is None and last.parent is not None and last.parent != body:
         last = last.parent
@@ -360,22 +358,9 @@ def _find_tag(text: Text) -> str:
     return "body"
 
 
-def _widen(content: Element | None, body: Element) -> Element | None:
-    """Replace content that is too short for a fingerprint by the element around it, if any."""
-    while content is not None and content != body and _is_short(content.text):
-        around = content.parent
-        if not isinstance(around, Element) or around == body:
-            break
-        content = around
-    return content
-
-
-def _is_short(text: str) -> bool:
+def _is_short(content: Element) -> bool:
+    text = content.text
     return len(text) < _SHORT_CHARACTERS and len(set(tokenise(normalise(text)))) < _LEAST_FEATURES
-
-
-def _list_attributes(roots: Iterable[Document | Element]) -> Iterator[Mapping[str, Any]]:
-    return map(_ATTRIBUTES, chain.from_iterable(map(_WITH_ATTRIBUTES, roots)))
 
 
 def one_line(text: str | None) -> str:
@@ -392,7 +377,8 @@ def _read_embedded(document: Document, invisible: list[Element]) -> str:
     """Read the attributes of the page, and those and the texts of what was cut out of it."""
     # Not attributes without content, nor secrets.
     pieces: list[str] = []
-    for attributes in _list_attributes([document, *invisible]):
+    for element in chain(document.select("*"), *((each, *each.select("*")) for each in invisible)):
+        attributes: Mapping[str, Any] = element.attrs
         for name, value in attributes.items():
             if name in _WITHOUT_CONTENT:
                 continue
@@ -401,7 +387,7 @@ def _read_embedded(document: Document, invisible: list[Element]) -> str:
             if name == "content" and "http-equiv" in attributes and "charset=" in value.lower():
                 continue
             pieces.append(f"{name}={value}")
-    return "\0".join((*pieces, *(element.text for element in invisible)))
+    return "\0".join((*pieces, *(each.text for each in invisible)))
 
 
 def _is_secret(attributes: Mapping[str, Any]) -> bool:
@@ -448,42 +434,17 @@ def _choose_values(fields: Iterable[Element]) -> tuple[str, ...]:
     return tuple(filter(None, values))
 
 
-def _choose_data(
-    whole: str, scripts: Iterable[Element], elements: Iterable[Mapping[str, Any]]
-) -> str:
+def _choose_data(whole: str, scripts: Iterable[Element], document: Document) -> str:
     """Join inline scripts and long `data-` attributes of a page with little text, or return "".
 
     Of one with more text, its scripts of JSON: there a header and a footer may be all the text.
     """
     is_short = len(whole) < MOST_BESIDE_DATA
     pieces = [each.text for each in scripts if is_short or "json" in (each.attr("type") or "")]
-    pieces += (
-        value
-        for element in (elements if is_short else ())
-        for name, value in element.items()
-        if name.startswith("data-") and len(value or "") >= _LONG_ATTRIBUTE
-    )
+    for element in document.select("*") if is_short else ():
+        attributes: Mapping[str, Any] = element.attrs
+        for name, value in attributes.items():
+            if name.startswith("data-") and len(value or "") >= _LONG_ATTRIBUTE:
+                pieces.append(value)
     data = "\n".join(pieces)
     return data if len(data) >= _LEAST_DATA * len(whole) else ""
-
-
-def _choose_addresses(links: Iterable[Element], own: str) -> tuple[str, tuple[str, ...]]:
-    """Choose the canonical address of a page, and its others: its `own`, and those of its views.
-
-    Views are `amphtml` and alternates for a medium, such as print, no style sheets.
-    """
-    canonical, views = "", [own] * bool(own)
-    for link in links:
-        kinds = (link.attr("rel") or "").lower().split()
-        if "canonical" in kinds:
-            canonical = canonical or one_line(link.attr("href"))
-        elif len(views) < _MOST_VIEWS and (
-            "amphtml" in kinds
-            or (
-                kinds == ["alternate"]
-                and link.attr("media")
-                and _OF_OTHER_CONTENT.isdisjoint(link.attrs)
-            )
-        ):
-            views.append(one_line(link.attr("href")))
-    return canonical, tuple(filter(None, views))

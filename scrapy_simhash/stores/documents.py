@@ -55,13 +55,14 @@ from scrapy_simhash.stores.keyvalues import (
 from scrapy_simhash.tables import MOST_IN_BUCKET, MOST_IN_PLAIN_BUCKET, Limits
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
     from scrapy_simhash.judging.documents import Document, Rule
     from scrapy_simhash.pages.facts import Facts, Share
     from scrapy_simhash.stores.keyvalues import Header, KeyValues, Row
     from scrapy_simhash.tables import Probe, Prober
 
+Item = TypeVar("Item")
 
 # Of plain simhash: no page may cost more than this many records, however many are near to it.
 MOST_CANDIDATES = 512
@@ -117,9 +118,7 @@ class Documents:
 
     def get_all(self, numbers: Iterable[int]) -> dict[int, Record]:
         """Get records in one round trip; leaves out missing and damaged ones."""
-        keys = list(map(octets, numbers))
-        rows = zip(keys, self.values.get(DOCUMENTS, *keys), strict=True)
-        return {number_of(key): each for key, each in read_rows(Record, rows)}
+        return self._get(DOCUMENTS, numbers, partial(unpack_row, Record))
 
     def glance(self, numbers: Collection[int]) -> dict[int, Record]:
         """Get records as `get_all` does, and read their texts ahead."""
@@ -244,7 +243,7 @@ class Documents:
         self.keys.enter(number, record, self.get_all)
         if member := make_member(number, record, self.header.seed):
             host = host_of(page.url)
-            site, there = site_key(host, self.header.seed), self.list_members(host)
+            site, there = hash_text(host, self.header.seed), self.list_members(host)
             kept = draw_sample(sorted({*there, member}), describe_member, SAMPLE)
             if member in kept and member not in there:
                 values.add(SITES, site, member)
@@ -260,7 +259,7 @@ class Documents:
         self.keys.remove(number, record)
         if member := make_member(number, record, self.header.seed):
             self._samples.clear()
-            values.discard(SITES, site_key(host_of(page.url), self.header.seed), member)
+            values.discard(SITES, hash_text(host_of(page.url), self.header.seed), member)
         key, member = fingerprint_row(number, record)
         values.discard(FINGERPRINTS, key, member)
         if not any(values.read_sets(FINGERPRINTS, [key], 1)):
@@ -269,13 +268,13 @@ class Documents:
 
     def find_noise(self, host: str) -> Measured:
         """Find what earlier crawls saw to change on a host; nothing if that is damaged."""
-        key = NOISE + site_key(host, self.header.seed)
+        key = NOISE + hash_text(host, self.header.seed)
         rows = zip([key], self.values.get(HEADER, key), strict=True)
-        return next((measured for _, measured in read_rows(Measured, rows)), Measured())
+        return dict(read_rows(partial(unpack_row, Measured), rows)).get(key, Measured())
 
     def add_noise(self, host: str, measured: Measured) -> None:
         """Add what a crawl saw to change on a host."""
-        key = NOISE + site_key(host, self.header.seed)
+        key = NOISE + hash_text(host, self.header.seed)
         self.values.put(HEADER, key, pack_row(key, join(self.find_noise(host), measured)))
 
     def sample(self, host: str) -> dict[int, bytes]:
@@ -291,7 +290,7 @@ class Documents:
 
     def list_members(self, host: str) -> list[bytes]:
         """List the members of the sample of a host; on a server there may be too many."""
-        rows, _ = self.values.read_sets(SITES, [site_key(host, self.header.seed)])
+        rows, _ = self.values.read_sets(SITES, [hash_text(host, self.header.seed)])
         members = [member for (member,) in _MEMBERS.iter_unpack(rows)]
         self.hosts.pop(host, None)
         self.hosts[host] = len(members) >= SAMPLE
@@ -313,13 +312,15 @@ class Documents:
 
     def get_wordings(self, numbers: Iterable[int]) -> dict[int, Wording]:
         """Get what a reader sees of documents; leaves out missing and damaged ones."""
+        return self._get(TEXTS, numbers, unpack_wording)
+
+    def _get(
+        self, table: str, numbers: Iterable[int], unpack: Callable[[bytes, bytes], Item]
+    ) -> dict[int, Item]:
+        """Get rows of documents; leaves out missing and damaged ones."""
         keys = list(map(octets, numbers))
-        found: dict[int, Wording] = {}
-        for key, packed in zip(keys, self.values.get(TEXTS, *keys), strict=True):
-            if packed is not None:
-                with suppress(DamagedError):  # `check` lists it
-                    found[number_of(key)] = unpack_wording(key, packed)
-        return found
+        rows = zip(keys, self.values.get(table, *keys), strict=True)
+        return {number_of(key): each for key, each in read_rows(unpack, rows)}
 
     def read_ahead(self, page: Document, rule: Rule) -> None:
         """Read what judging a page needs in two round trips: what it names, and what that names.
@@ -337,7 +338,7 @@ class Documents:
         self.values.fetch(
             chain(
                 ((IDENTITIES, each) for each in identities),
-                ((SITES, site_key(host, seed)) for host in hosts),
+                ((SITES, hash_text(host, seed)) for host in hosts),
                 ((KEYS, octets(key)) for key in keys),
                 ((TABLES, bucket) for bucket in buckets),
             )
@@ -404,7 +405,7 @@ class Documents:
         """List the documents of near fingerprints, and whether these are all."""
         if not probe.near:
             return {}, probe.complete
-        bits_of, hashes = {near: bits for bits, near in probe.near}, {*map(hash_group, groups)}
+        bits_of, hashes = {near: bits for bits, near in probe.near}, {*map(hash_text, groups)}
         leads, crowded = self.read_leads(bits_of, limits.in_bucket)
         numbers = ((near, number) for near, group, number in leads if group in hashes)
         some = islice(numbers, limits.most)
@@ -414,28 +415,23 @@ class Documents:
         return {} if limits.or_nothing and not complete else found, complete
 
 
-def site_key(host: str, seed: int) -> bytes:
-    """Make the key of the sample of a host; `seed` is the store's."""
-    return xxhash.xxh3_64_digest(host.encode(errors="surrogatepass"), seed)
-
-
 def _list_whole(numbers: Iterable[int]) -> Iterator[Row]:
     """List the rows of documents and their texts."""
     return ((table, octets(number)) for number in numbers for table in (DOCUMENTS, TEXTS))
 
 
-def hash_group(group: str) -> bytes:
-    """Hash a group to the 8 bytes that begin a row of a fingerprint."""
-    return xxhash.xxh3_64_digest(group.encode(errors="surrogatepass"))
+def hash_text(text: str, seed: int = 0) -> bytes:
+    """Hash a group to the 8 bytes in rows of fingerprints; or a host, with the store's seed."""
+    return xxhash.xxh3_64_digest(text.encode(errors="surrogatepass"), seed)
 
 
 def fingerprint_row(number: int, record: Record) -> tuple[bytes, bytes]:
     """Make key and member of a document under its fingerprint."""
-    return octets(record.facts.fingerprint), hash_group(record.facts.group) + octets(number)
+    return octets(record.facts.fingerprint), hash_text(record.facts.group) + octets(number)
 
 
 def list_leads(
-    number: int, record: Record, seed: int, dissolved: Container[int]
+    number: int, record: Record, seed: int, dissolved: Collection[int]
 ) -> Iterator[tuple[str, tuple[bytes, bytes], bool]]:
     """List what leads to a document: table; key and member, or value; and whether it must."""
     page = record.facts
@@ -445,7 +441,7 @@ def list_leads(
     yield FINGERPRINTS, fingerprint_row(number, record), True
     # A sample or a name has some of them only.
     if member := make_member(number, record, seed):
-        yield SITES, (site_key(host_of(page.url), seed), member), False
+        yield SITES, (hash_text(host_of(page.url), seed), member), False
     for name in name_keys(page, page.group, seed):
         yield KEYS, (octets(name), octets(number)), False
     for key in choose_keys(keys_of(record), dissolved, KEYS_OF_A_PAGE):
@@ -466,10 +462,6 @@ def _placed(record: Record) -> tuple[object, ...]:
     )
 
 
-AnyRow = TypeVar("AnyRow", bound=msgspec.Struct)
-_encoder = msgspec.msgpack.Encoder()
-
-
 def seal(key: bytes, body: bytes) -> bytes:
     """Put a checksum before the body of a row, which covers its key, too."""
     return xxhash.xxh3_64_digest(key + body) + body
@@ -485,20 +477,20 @@ def unseal(what: str, key: bytes, packed: bytes) -> bytes:
 
 def pack_row(key: bytes, row: msgspec.Struct) -> bytes:
     """Pack a row of a table, with a checksum that covers its key, too."""
-    return seal(key, _encoder.encode(row))
+    return seal(key, msgspec.msgpack.encode(row))
 
 
-def unpack_row(kind: type[AnyRow], key: bytes, packed: bytes) -> AnyRow:
+def unpack_row(kind: type[Item], key: bytes, packed: bytes) -> Item:
     """Read the row of a key, or raise a DamagedError."""
     what = f"{kind.__name__.lower()} at key {key.hex()}"
     return msgspec.msgpack.decode(unseal(what, key, packed), type=kind)
 
 
 def read_rows(
-    kind: type[AnyRow], rows: Iterable[tuple[bytes, bytes | None]]
-) -> Iterator[tuple[bytes, AnyRow]]:
+    unpack: Callable[[bytes, bytes], Item], rows: Iterable[tuple[bytes, bytes | None]]
+) -> Iterator[tuple[bytes, Item]]:
     """Read rows, with their keys; leaves out those that are missing or damaged."""
     for key, packed in rows:
         if packed is not None:
             with suppress(DamagedError):  # `check` lists it
-                yield key, unpack_row(kind, key, packed)
+                yield key, unpack(key, packed)

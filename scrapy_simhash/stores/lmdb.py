@@ -75,10 +75,8 @@ _NOW = fcntl.LOCK_EX | fcntl.LOCK_NB
 
 _LAST = b"last"
 # By the name of the database: how LMDB opens it.
-DATABASES: dict[str, dict[str, Any]] = {
-    **{name: {} for name in VALUES},
-    **{name: {"dupsort": True, "dupfixed": True} for name in SETS},
-}
+DATABASES = {name: dict[str, Any]() for name in VALUES}
+DATABASES |= {name: {"dupsort": True, "dupfixed": True} for name in SETS}
 # While it is there, the next process verifies the file.
 _SUSPECT_FILE = "suspect"
 # So often a growing file must look damaged to be so. For one look, a commit has microseconds.
@@ -151,7 +149,7 @@ class LmdbEngine(Engine):
             self._user = self._lock_folder(stack)
             self.env = self._open_file()
             stack.callback(self.env.close)
-            self._file_number = self._find_file()
+            self._file_number = self._data.stat().st_ino
             if not self.readonly:
                 turns = folder / "writer.lock"
                 self._turns = os.open(turns, os.O_RDWR | os.O_CREAT, OPTIONS["mode"])
@@ -256,7 +254,8 @@ class LmdbEngine(Engine):
             ) from None
         try:
             self._wait_seconds = WAIT_SECONDS
-            if self._find_file() != self._file_number:
+            there = self._data.stat().st_ino if self._data.exists() else 0
+            if there != self._file_number:
                 raise StoreUnavailableError(
                     f"the file of the store at {self._folder} was removed or replaced after this "
                     "process had opened it; restart it, so that new pages are kept"
@@ -264,10 +263,6 @@ class LmdbEngine(Engine):
             yield
         finally:
             fcntl.lockf(self._turns, fcntl.LOCK_UN)
-
-    def _find_file(self) -> int:
-        """Find the number of the data file in its file system; 0 if it is gone."""
-        return self._data.stat().st_ino if self._data.exists() else 0
 
     def _failed(self, error: Exception) -> StoreUnavailableError:
         """Describe an error; stop using a file or disk that cannot be trusted after it."""
@@ -315,16 +310,13 @@ class MemoryEngine(LmdbEngine):
 
     synced = False
 
-    def exists(self) -> bool:
-        return False
-
     def open(self) -> None:
         # However this process ends, nothing is left.
         with _explained(Path(self.url)), TemporaryDirectory() as folder:
             self._folder = Path(folder)
             self._data = self._folder / DATA_FILE
             super().open()
-        self._file_number = 0
+        self._file_number = 0  # it is gone
 
 
 def _wait_for(lock: Callable[[], object], deadline: float) -> None:

@@ -107,12 +107,10 @@ def folder_of(url: str) -> Path | None:
 
 def show_url(url: str) -> str:
     """Write a store's URL for display, without user and password."""
-    scheme, sign, rest = url.partition("://")
-    if not sign:
+    if "://" not in url:
         return url
     # In a password that nobody escaped there may be any character.
-    _, at, host = rest.rpartition("@")
-    shown = f"{scheme}://{'***@' * bool(at)}{host}"
+    shown = re.sub("(?s)://.*@", "://***@", url)
     return re.sub(r"(?i)([?&](?:pass|user)\w*=)[^&]*", r"\1***", shown)
 
 

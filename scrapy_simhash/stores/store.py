@@ -256,8 +256,8 @@ class Store(AbstractContextManager["Store"]):
             sought = [url.encode(errors="surrogatepass") for url in bounded]
             rows = stored.values.scan(DOCUMENTS)
             near = ((key, row) for key, row in rows if any(url in row for url in sought))
-            read = ((number_of(key), record) for key, record in read_rows(Record, near))
-            records = {number: each for number, each in read if each.facts.url in bounded}
+            read = read_rows(partial(unpack_row, Record), near)
+            records = {number_of(key): each for key, each in read if each.facts.url in bounded}
             found: dict[str, list[StoredDocument]] = {url: [] for url in urls}
             for each in _add_texts(stored, records):
                 found[bounded[each.facts.url]].append(each)

@@ -155,14 +155,11 @@ def rebuild(stored: Documents, design: Design) -> dict[str, int]:
 
 
 def add_duplicates(stored: Documents, numbers: Iterable[int]) -> list[int]:
-    """Add to documents their near-duplicates, and theirs in turn; leaves out what is missing.
+    """Add to documents their near-duplicates, and theirs in turn; leaves out what is damaged.
 
     Without its original, the drop of a near-duplicate cannot be explained. Reads every record.
     """
-    originals = {
-        number: record.original if isinstance(record, Record) else 0
-        for number, record in stored.scan()
-    }
+    originals = {number: record.original for number, record in stored}
     chosen = originals.keys() & numbers
     while more := {number for number, each in originals.items() if each in chosen} - chosen:
         chosen |= more

@@ -63,7 +63,7 @@ def test_names_that_lead_nowhere(
     (tmp_path / "failing_features.py").write_text("1 / 0")
     monkeypatch.syspath_prepend(tmp_path)
     with pytest.raises(ValueError, match=message):
-        load_named(name, {"one": 1, "two": 2}, callable, "a number of apples")
+        load_named(name, {"one": 1, "two": 2}, "a number of apples")
     for scope, said in (("country", "none of global, site, host"), ("math.pi", "not a function")):
         with pytest.raises(ValueError, match=said):
             load_scope(scope)

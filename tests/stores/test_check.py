@@ -15,7 +15,7 @@ import xxhash
 from scrapy_simhash import open_store
 from scrapy_simhash.judging.documents import Record, State
 from scrapy_simhash.pages.facts import SKETCH_BYTES, Facts, Reader
-from scrapy_simhash.stores.documents import Documents, hash_group, pack_row
+from scrapy_simhash.stores.documents import Documents, hash_text, pack_row
 from scrapy_simhash.stores.keyvalues import (
     DOCUMENTS,
     FINGERPRINTS,
@@ -96,7 +96,7 @@ def flip_record(values: KeyValues, number: int) -> None:
 
 
 def lead(fingerprint: int, number: int, scope: str = "") -> tuple[bytes, bytes]:
-    group = hash_group(f"{scope}\0{READER.spider}\0{READER.callback}")
+    group = hash_text(f"{scope}\0{READER.spider}\0{READER.callback}")
     return octets(fingerprint), group + octets(number)
 
 
