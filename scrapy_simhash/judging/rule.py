@@ -145,32 +145,21 @@ def read_name(name: str) -> _Name:
     return (*tokenise(normal), *_SIGNS_OF_NAMES.findall(normal))
 
 
-class Names:
-    """What is the site's in the names of its pages, titles or headings.
+def _find_shared(names: Sequence[_Name]) -> set[tuple[str, str]]:
+    """Find what is the site's in the names of its pages, titles or headings.
 
     A number is known by the word before it, and is the site's where names share its value.
     """
+    keyed = [set(_key_words(name)) for name in names]
+    values = Counter(each for name in keyed for each in name)
+    counted = Counter(key for name in keyed for key in {each[:2] for each in name})
+    least = max(LEAST_OF_TEMPLATE, SHARE_OF_TEMPLATE * len(names))
+    return {each[:2] for each, times in values.items() if times > 1 and counted[each[:2]] >= least}
 
-    def __init__(self, names: Iterable[_Name] = ()) -> None:
-        counted, values, pages = Counter[tuple[str, str]](), Counter[tuple[str, str, str]](), 0
-        for name in names:
-            pages += 1
-            keyed = set(_key_words(name))
-            counted.update({each[:2] for each in keyed})
-            values.update(keyed)
-        most = Counter[tuple[str, str]]()
-        for (before, kind, _), times in values.items():
-            most[before, kind] = max(most[before, kind], times)
-        least = max(LEAST_OF_TEMPLATE, SHARE_OF_TEMPLATE * pages)
-        self._site = {
-            key
-            for key, times in counted.items()
-            if times >= least and (key[1] != "#" or most[key] > 1)
-        }
 
-    def find_subject(self, name: _Name) -> Counter[tuple[str, str, str]]:
-        """Find what of a name is not the site's, and how often it says it."""
-        return Counter(each for each in _key_words(name) if each[:2] not in self._site)
+def _list_subject(name: _Name, shared: set[tuple[str, str]]) -> Counter[tuple[str, str, str]]:
+    """List what of a name is not the site's, and how often it says it."""
+    return Counter(each for each in _key_words(name) if each[:2] not in shared)
 
 
 def _key_words(name: _Name) -> list[tuple[str, str, str]]:
@@ -229,10 +218,9 @@ class Site:
         return whole.template.mark(words, [whole.sample[number].words for number in others])
 
     @cached_property
-    def names(self) -> tuple[Names, Names]:
+    def shared(self) -> list[set[tuple[str, str]]]:
         """What is the site's in titles and headings."""
-        titles, headings = ([page.names[n] for page in self.pages] for n in (0, 1))
-        return Names(titles), Names(headings)
+        return [_find_shared([page.names[n] for page in self.pages]) for n in (0, 1)]
 
     @cached_property
     def declared(self) -> frozenset[str]:
@@ -746,11 +734,11 @@ def find_paragraph(side: Side) -> str:
 def _count_names(pair: _Pair) -> int:
     """Count as words what two names differ in."""
     said = []
-    names = pair.page.names, pair.kept.names, *(site.names for site in pair.sites)
+    names = pair.page.names, pair.kept.names, *(site.shared for site in pair.sites)
     for mine, theirs, ours, others in zip(*names, strict=True):
         if not mine or not theirs:
             continue
-        one, another = ours.find_subject(mine), others.find_subject(theirs)
+        one, another = _list_subject(mine, ours), _list_subject(theirs, others)
         if one or another:
             said.append(bool(one - another) + bool(another - one))
     least, most = min(said, default=0), max(said, default=0)
