@@ -654,7 +654,8 @@ def _list_said(words: Words, marked: Marks, at: slice) -> set[str]:
 def _find_other_cells(pair: _Pair) -> str:
     """Find short blocks of the main text that say something else, or return "" if they are few."""
     side, words, kept = pair.side, pair.page.words, pair.kept.words
-    numbers = side.own & words.main & words.numbers & (words.sizes <= _CELL_WORDS)
+    short = words.sizes[words.block_of] <= _CELL_WORDS
+    numbers = side.own & words.main & words.numbers & short
     if numbers.sum() > _MOST_CELLS:
         return f"other numbers: {words.show(numbers)!r}"
     cells = [
@@ -718,17 +719,15 @@ def _count_own(side: Side) -> int:
 def find_paragraph(side: Side) -> str:
     """Find a block of the main text whose words are its page's own, or return ""."""
     words = side.words
-    starts = words.starts
-    if not len(starts) or not side.own.any():
+    if not side.own.any():
         return ""
-    own = np.add.reduceat((side.own & words.main).astype(np.int64), starts)
-    alone = np.add.reduceat(side.alone.astype(np.int64), starts)
-    sizes = np.diff(starts, append=len(words))
-    (found,) = np.nonzero((own >= PARAGRAPH_WORDS) & (alone >= PARAGRAPH_SHARE * sizes))
+    own = np.bincount(words.block_of, side.own & words.main)
+    alone = np.bincount(words.block_of, side.alone)
+    found = np.flatnonzero((own >= PARAGRAPH_WORDS) & (alone >= PARAGRAPH_SHARE * words.sizes))
     if not len(found):
         return ""
-    start = int(starts[found[0]])
-    return " ".join(words.tokens[start : start + min(10, int(sizes[found[0]]))])
+    _, start, end = words.blocks[found[0]]
+    return " ".join(words.tokens[start:end][:_WORDS_SHOWN])
 
 
 def _count_names(pair: _Pair) -> int:

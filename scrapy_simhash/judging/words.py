@@ -139,15 +139,14 @@ class Words:
         return np.flatnonzero(np.diff(self._lines, prepend=-1))
 
     @cached_property
-    def block_of(self) -> NDArray[np.intp]:
-        """The place of each word's block in `blocks`; shape (n,)."""
-        return np.repeat(np.arange(len(self.starts)), np.diff(self.starts, append=len(self)))
+    def sizes(self) -> NDArray[np.intp]:
+        """How many words each block has."""
+        return np.diff(self.starts, append=len(self))
 
     @cached_property
-    def sizes(self) -> NDArray[np.intp]:
-        """How many words are in the block of each word; shape (n,)."""
-        words: NDArray[np.intp] = np.diff(self.starts, append=len(self))[self.block_of]
-        return words
+    def block_of(self) -> NDArray[np.intp]:
+        """The place of each word's block in `blocks`; shape (n,)."""
+        return np.repeat(np.arange(len(self.sizes)), self.sizes)
 
     @cached_property
     def blocks(self) -> list[Block]:
@@ -157,7 +156,7 @@ class Words:
         tags = self.wording.tags.split(" ")
         return [
             Block(tags[line] if line < len(tags) else "", start, end)
-            for line, start, end in zip(lines, starts, [*starts, len(self)][1:], strict=True)
+            for line, (start, end) in zip(lines, pairwise([*starts, len(self)]), strict=True)
         ]
 
     @cached_property
@@ -225,14 +224,14 @@ class Words:
         )
         return [hash(words) if words else 0 for words in said]
 
-    def list_words(self, marked: Marks, most: int = 10) -> tuple[str, ...]:
-        """List the first marked words, of each so many letters as a line has."""
-        places = np.flatnonzero(marked)[:most].tolist()
+    def list_words(self, marked: Marks) -> tuple[str, ...]:
+        """List the first ten marked words, of each so many letters as a line has."""
+        places = np.flatnonzero(marked)[:10].tolist()
         return tuple(self.tokens[place][:_LONGEST_SHOWN] for place in places)
 
-    def show(self, marked: Marks, most: int = 10) -> str:
-        """Return the first marked words, so many at most, with a bar between runs; "" for none."""
-        places = np.flatnonzero(marked)[:most].tolist()
+    def show(self, marked: Marks) -> str:
+        """Return the first ten marked words, with a bar between runs; "" for none."""
+        places = np.flatnonzero(marked)[:10].tolist()
         shown: list[str] = []
         for place, before in zip(places, [-1, *places], strict=False):
             bar = bool(shown) and place != before + 1
