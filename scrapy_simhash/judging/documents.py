@@ -207,11 +207,7 @@ def make_document(
         suspicion=max(known.suspicion, int(page.foreign)),
         hidden=b"" if fingerprints else known.hidden,
     )
-    return Document(
-        facts,
-        wording=read.wording,
-        imported=page.imported,
-    )
+    return Document(facts, wording=read.wording, imported=page.imported)
 
 
 def list_fingerprints(page: PageFingerprint, rule: Rule) -> tuple[int, ...]:

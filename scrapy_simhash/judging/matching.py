@@ -48,10 +48,7 @@ from scrapy_simhash.judging.rule import (
 )
 from scrapy_simhash.judging.slots import Slots, clean_both, learn, may_be_doubted, show_standing
 from scrapy_simhash.judging.words import compare_words, find_signs
-from scrapy_simhash.pages.addresses import (
-    are_of_one_origin,
-    is_better_url,
-)
+from scrapy_simhash.pages.addresses import are_of_one_origin, is_better_url
 from scrapy_simhash.pages.facts import unpack
 
 if TYPE_CHECKING:
@@ -162,7 +159,8 @@ class _Compared(NamedTuple):
             tests += [f"{LEFT_OUT}{CHANGES}{change}" for change in islice(noise, _MOST_NAMED)]
             words = [each.words.list_words(each.alone) for each in sides]
             if self.duplicate:
-                addressed = [n for url in (page.url, kept.url) for n in _find_numbers(url)]
+                paths = (url.partition("://")[2].partition("/")[2] for url in (page.url, kept.url))
+                addressed = _DIGITS.findall(" ".join(paths))
                 numbers = [
                     _find_number(side, {*addressed, *_DIGITS.findall(other.words.wording.text)})
                     for side, other in (sides, sides[::-1])
@@ -189,11 +187,6 @@ class _Compared(NamedTuple):
             site_known=self.sites is not None and self.sites[0].known,
             **known,
         )
-
-
-def _find_numbers(url: str) -> list[str]:
-    """Find the numbers in an address, behind its host and port."""
-    return _DIGITS.findall(url.partition("://")[2].partition("/")[2])
 
 
 def _find_number(side: Side, others: Collection[str]) -> str:

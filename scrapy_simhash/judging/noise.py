@@ -96,11 +96,6 @@ def join(one: Measured, other: Measured) -> Measured:
     return Measured([(folder, each) for (folder, _), each in seen.items()], refuted)
 
 
-def _is_wall(one: Change, other: Change) -> bool:
-    """Whether the same blocks stand in the place of what two pages had."""
-    return one.slot.kind == BLOCKS and one.values[1] == other.values[1]
-
-
 class Noise:
     """What was seen to change on a host in a crawl."""
 
@@ -158,7 +153,12 @@ class Noise:
                     self._seen.pop(next(once, key), None)
                 if len(self._seen) < MOST_SLOTS:
                     self._seen[key] = now
-            elif url in before.pages or not _is_wall(before.change, change):
+            elif (
+                url in before.pages
+                or change.slot.kind != BLOCKS
+                # A wall is in the place of what two pages had.
+                or change.values[1] != before.change.values[1]
+            ):
                 self._seen[key] = before.join(now)
         self._touch()
 
@@ -178,7 +178,7 @@ class Noise:
         """List what any crawl saw to change at an address, for a page fetched again."""
         return [each.change for each in self._list_of(self._earlier | self._seen, folder_of(url))]
 
-    def test(self, sought: Iterable[Change], first: Page, second: Page) -> None:
+    def test(self, sought: Collection[Change], first: Page, second: Page) -> None:
         """Note which slots are the same in two answers to one address."""
         folder = folder_of(first.facts.url)
         for change, is_same in compare_values(sought, first, second):

@@ -19,12 +19,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 import numpy as np
 import regex
 
-from scrapy_simhash.pages.features import (
-    count_distinct,
-    cut_lines,
-    hash_shingles,
-    tokenise,
-)
+from scrapy_simhash.pages.features import count_distinct, cut_lines, hash_shingles, tokenise
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
