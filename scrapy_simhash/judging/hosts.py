@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, OrderedDict
 from itertools import chain
+from math import inf
 from typing import TYPE_CHECKING, TypeVar
 
 from scrapy_simhash.judging.noise import Noise
@@ -139,7 +140,7 @@ class Hosts:
     def clean(self, page: Page) -> Page:
         """Return a page without all that changes by itself on its host."""
         url = page.facts.url
-        slots = self.get_noise(url).choose((url,), None)
+        slots = self.get_noise(url).choose((url,), inf)
         return self._cut(slots, page, slots.mark(page)) if slots else page
 
     def clean_both(self, page: Page, kept: Page) -> tuple[Page, Page]:

@@ -116,8 +116,7 @@ class _Compared(NamedTuple):
         kept: the candidate with all its words.
         pages: both without noise.
         sides: their words; None where these were compared as a whole.
-        rests: the candidate, if the page repeats it but for noise.
-        noise: what was left out of them.
+        noise: what was left out of them, if the page repeats the candidate but for that.
         stays: why what parts them is not taken for noise, where that was looked at.
     """
 
@@ -127,11 +126,10 @@ class _Compared(NamedTuple):
     why: str
     similarity: float | None = None
     sites: tuple[Site, Site] | None = None
-    kept: Page | None = None
+    kept: Doubt | None = None
     pages: tuple[Page, Page] | None = None
     sides: tuple[Side, Side] | None = None
-    rests: Doubt | None = None
-    noise: Iterable[Noisy] = ()
+    noise: Iterable[Noisy] | None = None
     stays: str = ""
 
     def describe(self, **known: Any) -> Match:
@@ -155,7 +153,7 @@ class _Compared(NamedTuple):
             )
             if template := int((sides[0].alone & ~sides[0].own).sum()):
                 tests.append(f"{LEFT_OUT}{template} words of the site's template")
-            noise = dict.fromkeys(map(str, self.noise))
+            noise = dict.fromkeys(map(str, self.noise or ()))
             tests += [f"{LEFT_OUT}{CHANGES}{change}" for change in islice(noise, _MOST_NAMED)]
             words = [each.words.list_words(each.alone) for each in sides]
             if self.duplicate:
@@ -273,7 +271,7 @@ class Judge:
             compared = [_compare_plainly(document.facts, *each, self.rule) for each in found]
         alike = (each for each in compared if each.duplicate)
         if match := min(alike, key=self._rank, default=None):
-            self.rests = match.rests
+            self.rests = None if match.noise is None else match.kept
             return self._make_match(match), None, complete
         near = (
             each
@@ -317,11 +315,10 @@ class Judge:
                 pages = clean_both((page, kept), (slots, slots))
             said = self._doubt_declared(judge(*pages, *sites), facts, other)
             answer = _wrap(said, candidate, (facts, other))
-            answer = answer._replace(sites=sites, kept=kept, pages=pages)
+            answer = answer._replace(sites=sites, kept=Doubt(number, kept), pages=pages)
             if said.one and pages != (page, kept) and not judge(page, kept, *sites).one:
                 seen = self.trusted[number] if self.trusted else self.hosts.list_noise(page, kept)
-                noise = show_standing(seen, page, kept)
-                answer = answer._replace(rests=Doubt(number, kept), noise=noise)
+                answer = answer._replace(noise=show_standing(seen, page, kept))
             compared.append(answer)
             if said.one and self._stand(candidate) == "got":
                 break
@@ -349,8 +346,7 @@ class Judge:
         for place, each in enumerate(compared):
             if each.kept and each.pages and each.sites:
                 alone = int(each.sides[0].alone.sum()) if each.sides else len(each.pages[0].words)
-                kept = Doubt(each.candidate.number, each.kept)
-                parted.append((alone, kept.document, place, kept, each.pages, each.sites))
+                parted.append((alone, each.kept.document, place, each.kept, each.pages, each.sites))
         for alone, _, place, kept, pages, sites in sorted(parted)[:_MOST_DOUBTED]:
             words = len(pages[0].words)
             if alone > _MOST_IN_DOUBT * words and words >= STUB_WORDS:

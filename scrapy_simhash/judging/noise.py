@@ -232,9 +232,7 @@ class Noise:
         here = (slot for place, slot in self._seen if place == folder)
         return folder if any(folders[slot] < _PAGES for slot in here) else "*"
 
-    def choose(
-        self, urls: tuple[str, ...], seconds: float | None, own: tuple[str, ...] = ()
-    ) -> Slots:
+    def choose(self, urls: tuple[str, ...], seconds: float, own: tuple[str, ...] = ()) -> Slots:
         """Choose what counts as noise at one of two addresses, between two answers so far apart.
 
         What was seen to change at the addresses `own` themselves counts, too.
@@ -243,16 +241,12 @@ class Noise:
             return NO_SLOTS
         if len(self._views) + len(self._slots) > _MOST_VIEWS:
             self._views, self._slots = {}, {}
-        found = {folder_of(url): self.list(url) for url in urls}
-        counts = {
-            folder: sum(seconds is None or each.seconds <= seconds for each in seen)
-            for folder, seen in found.items()
-        }
+        found = {folder_of(url): self.list_counting(url, seconds) for url in urls}
         own = tuple(url for url in own if url in self._own)
-        key = (*counts.items(), own)
+        # Of a folder that many are the first ones.
+        key = (*((folder, len(changes)) for folder, changes in found.items()), own)
         if key not in self._slots:
-            changes = (each.change for folder, n in counts.items() for each in found[folder][:n])
-            self._slots[key] = Slots((*changes, *chain(*map(self.list_own, own))))
+            self._slots[key] = Slots(chain(*found.values(), *map(self.list_own, own)))
         return self._slots[key]
 
     def list(self, url: str) -> Sequence[Seen]:
