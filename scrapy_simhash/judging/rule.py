@@ -21,8 +21,8 @@ import regex
 
 from scrapy_simhash.judging.words import (
     SIGNS,
+    Counts,
     Side,
-    Template,
     Words,
     compare_words,
     count_same,
@@ -204,18 +204,25 @@ class Site:
         return Site(rest, is_met=True, whole=self._whole or self)
 
     @cached_property
-    def template(self) -> Template:
-        """The triples of words that many pages of the sample have."""
-        words = [page.words for page in self.sample.values()]
-        return Template(words, SHARE_OF_TEMPLATE, LEAST_OF_TEMPLATE)
+    def counted(self) -> list[Counts]:
+        """How many pages of the sample have each triple, masked and as they are."""
+        return [Counts(*(page.words.counted[n].values for page in self.pages)) for n in (0, 1)]
 
     def mark(self, words: Words) -> tuple[Marks, Marks] | None:
-        """Mark the triples of a page that are template; None where nothing is known."""
+        """Mark the triples of a page that are template, masked and as they are.
+
+        None where nothing is known.
+        """
         if not self.known:
             return None
         whole = self._whole or self
-        others = whole.sample.keys() - self.sample
-        return whole.template.mark(words, [whole.sample[number].words for number in others])
+        others = [whole.sample[number].words for number in whole.sample.keys() - self.sample]
+        needed = max(LEAST_OF_TEMPLATE, SHARE_OF_TEMPLATE * len(self.pages))
+        masked, exact = (
+            whole.counted[n].count(each) - sum(page.counted[n].count(each) > 0 for page in others)
+            for n, each in enumerate(words.triples)
+        )
+        return masked >= needed, exact >= needed
 
     @cached_property
     def shared(self) -> list[set[tuple[str, str]]]:

@@ -272,7 +272,7 @@ class Counts:
     """
 
     def __init__(self, *texts: Hashes) -> None:
-        ordered, times = count_distinct(np.concatenate([NOTHING, *texts]))
+        ordered, times = count_distinct(np.concatenate(texts))
         size = len(ordered)
         self._padded = np.append(ordered, ~np.uint64(0))
         self.values, self._times = self._padded[:size], np.append(times, 0).astype(np.int32)
@@ -289,32 +289,6 @@ class Counts:
         (later,) = (self._padded[places] < hashes).nonzero()
         places[later] = self.values.searchsorted(hashes[later])
         return np.where(self._padded[places] == hashes, self._times[places], 0)
-
-
-class Template:
-    """What the pages of a site share: triples of words.
-
-    Args:
-        pages: of a sample of its host.
-        share: so many of them make it template, `least` at least.
-        least: see there.
-    """
-
-    def __init__(self, pages: Sequence[Words], share: float, least: int) -> None:
-        self._size, self._share, self._least = len(pages), share, least
-        self._counted = [Counts(*(page.counted[n].values for page in pages)) for n in (0, 1)]
-
-    def mark(self, words: Words, without: Sequence[Words] = ()) -> tuple[Marks, Marks]:
-        """Mark which triples of a page are template, masked and as they are.
-
-        `without` are pages of the sample that do not count, because they are compared.
-        """
-        needed = max(self._least, self._share * (self._size - len(without)))
-        masked, exact = (
-            self._counted[n].count(each) - sum(page.counted[n].count(each) > 0 for page in without)
-            for n, each in enumerate(words.triples)
-        )
-        return masked >= needed, exact >= needed
 
 
 class Side(NamedTuple):
