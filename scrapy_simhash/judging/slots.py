@@ -543,12 +543,10 @@ class Slots:
 
     def clean(self, page: Page) -> Page:
         """Return a page without what stands in slots."""
-        return self.cut(page, self.mark(page)) if self else page
+        return self.cut(page, self.mark(page))
 
     def cut(self, page: Page, marked: Marks) -> Page:
         """Return a page without marked words, and the numbers of names that stand in slots."""
-        if not self:
-            return page
         words = page.words.without(marked) if marked.any() else page.words
         names = [page.title, page.heading]
         for n, (_, numbers) in enumerate(_list_numbers(page) if self._names else ()):
