@@ -728,8 +728,8 @@ def find_paragraph(side: Side) -> str:
     words = side.words
     if not side.own.any():
         return ""
-    own = np.bincount(words.block_of, side.own & words.main)
-    alone = np.bincount(words.block_of, side.alone)
+    own = np.add.reduceat(side.own & words.main, words.starts, dtype=np.int64)
+    alone = np.add.reduceat(side.alone, words.starts, dtype=np.int64)
     found = np.flatnonzero((own >= PARAGRAPH_WORDS) & (alone >= PARAGRAPH_SHARE * words.sizes))
     if not len(found):
         return ""
