@@ -377,8 +377,3 @@ def align(first: Sequence[int], second: Sequence[int]) -> list[tuple[int, int, i
 def count_same(mine: Sequence[object], theirs: Sequence[object]) -> int:
     """Count what two rows begin with, both the same."""
     return sum(1 for _ in takewhile(bool, map(eq, mine, theirs)))
-
-
-def sort_distinct(fingerprints: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """Sort fingerprints and leave out repeated ones; shape (n,) in, (n,) or shorter out."""
-    return count_distinct(fingerprints)[0]
