@@ -193,7 +193,10 @@ class Refetches:
             if same and self._ask_once_more(asked, answer, seconds, _MOST_ASKED):
                 return True
             noise.refute(url, same)
-            self._confirm(asked.place, asked.changed, fast=is_page)
+            everywhere = f"{asked.place.partition('/')[0]}/*"
+            self._confirmed |= {
+                (place, slot, is_page) for slot in slots for place in (asked.place, everywhere)
+            }
             return False
         changes, moving = learn(first, asked.second or answer), set["Slot"]()
         if asked.second is not None:
@@ -232,13 +235,6 @@ class Refetches:
         if dropped and self._paid[host] < self._most:
             self._paid[host] += 1
             self._doubts[host] -= 1
-
-    def _confirm(self, place: str, changes: Iterable[Change], *, fast: bool) -> None:
-        """Note what changed on what was checked: for its place, and for the whole host."""
-        everywhere = f"{place.partition('/')[0]}/*"
-        self._confirmed |= {
-            (each, change.slot, fast) for change in changes for each in (place, everywhere)
-        }
 
 
 def _place(doubt: Doubt) -> _Place:

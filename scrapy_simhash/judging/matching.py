@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
-from itertools import islice
+from itertools import compress, islice
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -331,8 +331,7 @@ class Judge:
         if said.why != DECLARED or said.sides is None:
             return said
         side = said.sides[0]
-        places = np.flatnonzero(side.own & ~side.words.numbers).tolist()
-        own = frozenset(map(side.words.tokens.__getitem__, places))
+        own = frozenset(compress(side.words.tokens, side.own & ~side.words.numbers))
         if self.hosts.believes(find_declared(page, kept), page, own):
             return said
         return said._replace(one=False, why="an address that pages with other words declare, too")

@@ -426,7 +426,7 @@ def _have_other_names(mine: str, theirs: str, site: Site, other_site: Site) -> b
 def _judge_stubs(page: Page, kept: Page) -> Ruling:
     """Judge pages of which one is a stub: they must be equal."""
     why = ""
-    if (page.title, page.heading) != (kept.title, kept.heading):
+    if page.names != kept.names:
         why = "short pages with other names"
     elif page.words.tokens != kept.words.tokens:
         why = "short pages that differ"

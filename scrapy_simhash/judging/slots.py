@@ -548,7 +548,7 @@ class Slots:
     def cut(self, page: Page, marked: Marks) -> Page:
         """Return a page without marked words, and the numbers of names that stand in slots."""
         words = page.words.without(marked) if marked.any() else page.words
-        names = [page.title, page.heading]
+        names = [*page.names]
         for n, (_, numbers) in enumerate(_list_numbers(page) if self._names else ()):
             for place in numbers.keys() & self._names:
                 at, word = numbers[place]
