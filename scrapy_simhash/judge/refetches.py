@@ -52,7 +52,6 @@ class Asked(NamedTuple):
         doubt: about it.
         place: whose noise is checked; "" in a doubt.
         times: how often it was asked for.
-        folder: of a doubt.
         second: what it answered first, if it is asked for again.
         changed: what was not the same in one of its answers.
     """
@@ -60,7 +59,6 @@ class Asked(NamedTuple):
     doubt: Doubt
     place: str = ""
     times: int = 1
-    folder: _Place = ("", "")
     second: Page | None = None
     changed: tuple[Change, ...] = ()
 
@@ -123,8 +121,9 @@ class Refetches:
         """
         (host, folder), sought = _place(doubt), {each.slot for each in doubt.sought}
         for document, asked in self._asked.items():
+            its_host, its_folder = _place(asked.doubt)
             shared = any(each.slot in sought for each in asked.doubt.sought)
-            if asked.folder[0] == host and (asked.folder[1] == folder or shared):
+            if not asked.place and its_host == host and (its_folder == folder or shared):
                 return document
         self.take(doubt)
         age_seconds = time.time() - doubt.page.facts.time
@@ -134,7 +133,7 @@ class Refetches:
 
     def take(self, doubt: Doubt) -> None:
         """Note that the page of a doubt is asked for."""
-        self._asked[doubt.document] = Asked(doubt, folder=_place(doubt))
+        self._asked[doubt.document] = Asked(doubt)
         self._doubts[_place(doubt)[0]] += 1
 
     def list_confirmed(
@@ -194,7 +193,10 @@ class Refetches:
             if same and self._ask_once_more(asked, answer, seconds, _MOST_ASKED):
                 return True
             noise.refute(url, same)
-            self._confirm(asked.place, asked.changed, fast=is_page)
+            everywhere = f"{asked.place.partition('/')[0]}/*"
+            self._confirmed |= {
+                (place, slot, is_page) for slot in slots for place in (asked.place, everywhere)
+            }
             return False
         changes, moving = learn(first, asked.second or answer), set["Slot"]()
         if asked.second is not None:
@@ -229,17 +231,10 @@ class Refetches:
 
     def note(self, asked: Asked, *, dropped: bool) -> None:
         """Note whether a drop came of a doubt."""
-        host, _ = asked.folder
+        host, _ = _place(asked.doubt)
         if dropped and self._paid[host] < self._most:
             self._paid[host] += 1
             self._doubts[host] -= 1
-
-    def _confirm(self, place: str, changes: Iterable[Change], *, fast: bool) -> None:
-        """Note what changed on what was checked: for its place, and for the whole host."""
-        everywhere = f"{place.partition('/')[0]}/*"
-        self._confirmed |= {
-            (each, change.slot, fast) for change in changes for each in (place, everywhere)
-        }
 
 
 def _place(doubt: Doubt) -> _Place:

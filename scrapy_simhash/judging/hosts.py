@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, OrderedDict
 from itertools import chain
+from math import inf
 from typing import TYPE_CHECKING, TypeVar
 
 from scrapy_simhash.judging.noise import Noise
@@ -72,11 +73,12 @@ class _Memory(OrderedDict[_Key, _Made]):
         super().__init__()
         self._most, self._weigh, self._weight = most, weigh, 0
 
-    def recall(self, key: _Key) -> _Made | None:
-        """Return what was made for a key, if it was not forgotten."""
-        if key in self:
-            self.move_to_end(key)
-        return self.get(key)
+    def recall(self, key: _Key, make: Callable[[], _Made]) -> _Made:
+        """Return what was made for a key; make it if it was forgotten."""
+        if key not in self:
+            self.put(key, make())
+        self.move_to_end(key)
+        return self[key]
 
     def put(self, key: _Key, made: _Made) -> None:
         """Remember what was made for a key, in the place of what was there."""
@@ -96,10 +98,11 @@ class Hosts:
 
     def __init__(self, *, recalls: bool = True) -> None:
         self._recalls = recalls
-        self._sites = _Memory[str, tuple["Hashable", Site]](
-            _WORDS_REMEMBERED, lambda made: 1 + sum(len(page.words) for page in made[1].pages)
+        # Of a host: what its sample and noise were, the pages of that with all words, and the site.
+        self._sites = _Memory[str, tuple["Hashable", dict[tuple[int, bytes], Page], Site]](
+            _WORDS_REMEMBERED,
+            lambda made: 1 + sum(len(page.words) for page in made[1].values()),
         )
-        self._sampled = _Memory["Hashable", Page](_WORDS_REMEMBERED, lambda page: len(page.words))
         self._noise = _Memory[str, Noise](_HOSTS_REMEMBERED, lambda _: 1)
         # By the address, the words that only pages have that were dropped where it was declared.
         self._claims = _Memory[str, dict[bytes, frozenset[str]]](_HOSTS_REMEMBERED, lambda _: 1)
@@ -115,9 +118,7 @@ class Hosts:
         by whatever page of that host: the third one stays, and all after it.
         """
         for address in declared if own else ():
-            claims = self._claims.recall(address)
-            if claims is None:
-                self._claims.put(address, claims := {})
+            claims = self._claims.recall(address, dict)
             others = [words for identity, words in claims.items() if identity != page.identity]
             if len(others) < _MOST_CLAIMS:
                 claims[page.identity] = own
@@ -127,11 +128,7 @@ class Hosts:
 
     def get_noise(self, url: str) -> Noise:
         """Get what changes on the host of a page."""
-        host = host_of(url)
-        noise = self._noise.recall(host)
-        if noise is None:
-            self._noise.put(host, noise := Noise())
-        return noise
+        return self._noise.recall(host_of(url), Noise)
 
     def recall(self, documents: Reading, url: str) -> Noise:
         """Get what changes on the host of a page, with what earlier crawls saw."""
@@ -143,7 +140,7 @@ class Hosts:
     def clean(self, page: Page) -> Page:
         """Return a page without all that changes by itself on its host."""
         url = page.facts.url
-        slots = self.get_noise(url).choose((url,), None)
+        slots = self.get_noise(url).choose((url,), inf)
         return self._cut(slots, page, slots.mark(page)) if slots else page
 
     def clean_both(self, page: Page, kept: Page) -> tuple[Page, Page]:
@@ -173,10 +170,7 @@ class Hosts:
     def _cut(self, slots: Slots, page: Page, marked: Marks) -> Page:
         """Cut marked words out of a page, or remember it: its triples are made once."""
         key = id(page.words), page.title, page.heading, slots, marked.tobytes()
-        found = self._cleaned.recall(key)
-        if found is None:
-            self._cleaned.put(key, found := (page.words, slots.cut(page, marked)))
-        return found[1]
+        return self._cleaned.recall(key, lambda: (page.words, slots.cut(page, marked)))[1]
 
     def find(self, documents: Reading, url: str, without: Collection[int]) -> Site:
         """Find the site of a page, as all pages of its host's sample but some tell it.
@@ -189,10 +183,18 @@ class Hosts:
         if len(sample) < LEAST_KNOWN:
             return MET if sample else UNKNOWN
         told = tuple(sample.items()), self.get_noise(url).version
-        before, site = self._sites.recall(host) or ((), UNKNOWN)
+        before, pages, site = self._sites.recall(host, lambda: ((), {}, UNKNOWN))
         if before != told:
-            site = Site({n: self.clean(each) for n, each in self._read(documents, sample).items()})
-            self._sites.put(host, (told, site))
+            # Most were in the sample before.
+            missing = [number for number, digest in sample.items() if (number, digest) not in pages]
+            records, wordings = documents.glance(missing), documents.get_wordings(missing)
+            pages = pages | {
+                (number, sample[number]): Page.make(records[number].facts, wordings[number])
+                for number in records.keys() & wordings
+            }
+            pages = {each: pages[each] for each in sample.items() if each in pages}
+            site = Site({number: self.clean(page) for (number, _), page in pages.items()})
+            self._sites.put(host, (told, pages, site))
         return site.without(without)
 
     def find_both(
@@ -203,15 +205,3 @@ class Hosts:
         if host_of(page.url) != host_of(kept.url):
             theirs = self.find(documents, kept.url, without)
         return (mine, theirs) if mine.known == theirs.known else (UNKNOWN, UNKNOWN)
-
-    def _read(self, documents: Reading, sample: dict[int, bytes]) -> dict[int, Page]:
-        """Read the pages of a sample, or remember them: most were in the one before."""
-        found = {each: self._sampled.recall(each) for each in sample.items()}
-        missing = [number for (number, _), page in found.items() if page is None]
-        records, wordings = documents.glance(missing), documents.get_wordings(missing)
-        for number in missing:
-            if number in records and number in wordings:
-                page = Page.make(records[number].facts, wordings[number])
-                found[number, sample[number]] = page
-                self._sampled.put((number, sample[number]), page)
-        return {number: page for (number, _), page in found.items() if page is not None}

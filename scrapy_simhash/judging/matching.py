@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
-from itertools import islice
+from itertools import compress, islice
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -38,20 +38,17 @@ from scrapy_simhash.judging.documents import WORDS_DISTANCE_BITS as FEW_BITS
 from scrapy_simhash.judging.hosts import Hosts
 from scrapy_simhash.judging.rule import (
     DECLARED,
-    RULES,
     STUB_WORDS,
     UNKNOWN,
     Page,
     Ruling,
     find_declared,
     find_names_apart,
+    judge,
 )
 from scrapy_simhash.judging.slots import Slots, clean_both, learn, may_be_doubted, show_standing
 from scrapy_simhash.judging.words import compare_words, find_signs
-from scrapy_simhash.pages.addresses import (
-    are_of_one_origin,
-    is_better_url,
-)
+from scrapy_simhash.pages.addresses import are_of_one_origin, is_better_url
 from scrapy_simhash.pages.facts import unpack
 
 if TYPE_CHECKING:
@@ -119,8 +116,7 @@ class _Compared(NamedTuple):
         kept: the candidate with all its words.
         pages: both without noise.
         sides: their words; None where these were compared as a whole.
-        rests: the candidate, if the page repeats it but for noise.
-        noise: what was left out of them.
+        noise: what was left out of them, if the page repeats the candidate but for that.
         stays: why what parts them is not taken for noise, where that was looked at.
     """
 
@@ -130,11 +126,10 @@ class _Compared(NamedTuple):
     why: str
     similarity: float | None = None
     sites: tuple[Site, Site] | None = None
-    kept: Page | None = None
+    kept: Doubt | None = None
     pages: tuple[Page, Page] | None = None
     sides: tuple[Side, Side] | None = None
-    rests: Doubt | None = None
-    noise: Iterable[Noisy] = ()
+    noise: Iterable[Noisy] | None = None
     stays: str = ""
 
     def describe(self, **known: Any) -> Match:
@@ -158,11 +153,12 @@ class _Compared(NamedTuple):
             )
             if template := int((sides[0].alone & ~sides[0].own).sum()):
                 tests.append(f"{LEFT_OUT}{template} words of the site's template")
-            noise = dict.fromkeys(map(str, self.noise))
+            noise = dict.fromkeys(map(str, self.noise or ()))
             tests += [f"{LEFT_OUT}{CHANGES}{change}" for change in islice(noise, _MOST_NAMED)]
             words = [each.words.list_words(each.alone) for each in sides]
             if self.duplicate:
-                addressed = [n for url in (page.url, kept.url) for n in _find_numbers(url)]
+                paths = (url.partition("://")[2].partition("/")[2] for url in (page.url, kept.url))
+                addressed = _DIGITS.findall(" ".join(paths))
                 numbers = [
                     _find_number(side, {*addressed, *_DIGITS.findall(other.words.wording.text)})
                     for side, other in (sides, sides[::-1])
@@ -189,11 +185,6 @@ class _Compared(NamedTuple):
             site_known=self.sites is not None and self.sites[0].known,
             **known,
         )
-
-
-def _find_numbers(url: str) -> list[str]:
-    """Find the numbers in an address, behind its host and port."""
-    return _DIGITS.findall(url.partition("://")[2].partition("/")[2])
 
 
 def _find_number(side: Side, others: Collection[str]) -> str:
@@ -280,7 +271,7 @@ class Judge:
             compared = [_compare_plainly(document.facts, *each, self.rule) for each in found]
         alike = (each for each in compared if each.duplicate)
         if match := min(alike, key=self._rank, default=None):
-            self.rests = match.rests
+            self.rests = None if match.noise is None else match.kept
             return self._make_match(match), None, complete
         near = (
             each
@@ -296,8 +287,8 @@ class Judge:
         self, document: Document, chosen: list[tuple[Candidate, Facts]], own: int
     ) -> list[_Compared]:
         """Compare a page with the best of its candidates by words, until one is its original."""
-        page, judge = Page.make(document.facts, unpack(document.wording)), RULES[self.rule.name]
         facts = document.facts
+        page = Page.make(facts, unpack(document.wording))
         found = sorted(
             (each for each in chosen if each[1].scope == facts.scope),
             key=lambda each: _rank(facts, *each),
@@ -324,11 +315,10 @@ class Judge:
                 pages = clean_both((page, kept), (slots, slots))
             said = self._doubt_declared(judge(*pages, *sites), facts, other)
             answer = _wrap(said, candidate, (facts, other))
-            answer = answer._replace(sites=sites, kept=kept, pages=pages)
+            answer = answer._replace(sites=sites, kept=Doubt(number, kept), pages=pages)
             if said.one and pages != (page, kept) and not judge(page, kept, *sites).one:
                 seen = self.trusted[number] if self.trusted else self.hosts.list_noise(page, kept)
-                noise = show_standing(seen, page, kept)
-                answer = answer._replace(rests=Doubt(number, kept), noise=noise)
+                answer = answer._replace(noise=show_standing(seen, page, kept))
             compared.append(answer)
             if said.one and self._stand(candidate) == "got":
                 break
@@ -341,8 +331,7 @@ class Judge:
         if said.why != DECLARED or said.sides is None:
             return said
         side = said.sides[0]
-        places = np.flatnonzero(side.own & ~side.words.numbers).tolist()
-        own = frozenset(map(side.words.tokens.__getitem__, places))
+        own = frozenset(compress(side.words.tokens, side.own & ~side.words.numbers))
         if self.hosts.believes(find_declared(page, kept), page, own):
             return said
         return said._replace(one=False, why="an address that pages with other words declare, too")
@@ -356,8 +345,7 @@ class Judge:
         for place, each in enumerate(compared):
             if each.kept and each.pages and each.sites:
                 alone = int(each.sides[0].alone.sum()) if each.sides else len(each.pages[0].words)
-                kept = Doubt(each.candidate.number, each.kept)
-                parted.append((alone, kept.document, place, kept, each.pages, each.sites))
+                parted.append((alone, each.kept.document, place, each.kept, each.pages, each.sites))
         for alone, _, place, kept, pages, sites in sorted(parted)[:_MOST_DOUBTED]:
             words = len(pages[0].words)
             if alone > _MOST_IN_DOUBT * words and words >= STUB_WORDS:
@@ -382,14 +370,14 @@ class Judge:
         noise, found = self.hosts.get_noise(url), learn(*pages)
         sought = [each for each in found if not noise.is_ruled_out(url, each)]
         slots = Slots(sought)
-        if sought and RULES[self.rule.name](*clean_both(pages, (slots, slots)), *sites).one:
+        if sought and judge(*clean_both(pages, (slots, slots)), *sites).one:
             return kept._replace(sought=tuple(sought))
         # Or the view of a page may have the time when it was made, of which that shows nothing.
         if sites[0].list_views(page.facts.url, url):
             side = compare_words(pages[0].words, pages[1].words, sites[0].mark(pages[0].words))
             numbers = side.own & side.words.numbers
             view = pages[0]._replace(words=side.words.without(numbers))
-            if numbers.any() and RULES[self.rule.name](view, pages[1], *sites).one:
+            if numbers.any() and judge(view, pages[1], *sites).one:
                 itself = Doubt(self.number, page)
                 return (self.find_bar and self.find_bar(itself)) or itself
         stays = len(sought) < len(found)
@@ -530,8 +518,6 @@ def compare_by_words(
     kept: Facts,
     wordings: tuple[Wording, Wording],
     sites: tuple[Site, Site] = (UNKNOWN, UNKNOWN),
-    *,
-    rule: str = "words",
     name: str = "",
 ) -> Match:
     """Compare two pages word by word, without noise.
@@ -541,11 +527,10 @@ def compare_by_words(
         kept: the other one.
         wordings: of both.
         sites: of both; by default those of hosts that are not known.
-        rule: by which.
         name: the part of a name that both have, if one was found by it.
     """
     mine, theirs = map(Page.make, (page, kept), wordings)
-    said = RULES[rule](mine, theirs, *sites)
+    said = judge(mine, theirs, *sites)
     distance = (page.fingerprint ^ kept.fingerprint).bit_count()
     compared = _wrap(said, Candidate(distance, 0, name), (page, kept))
     return compared._replace(sites=sites, pages=(mine, theirs)).describe()

@@ -96,11 +96,6 @@ def join(one: Measured, other: Measured) -> Measured:
     return Measured([(folder, each) for (folder, _), each in seen.items()], refuted)
 
 
-def _is_wall(one: Change, other: Change) -> bool:
-    """Whether the same blocks stand in the place of what two pages had."""
-    return one.slot.kind == BLOCKS and one.values[1] == other.values[1]
-
-
 class Noise:
     """What was seen to change on a host in a crawl."""
 
@@ -158,7 +153,12 @@ class Noise:
                     self._seen.pop(next(once, key), None)
                 if len(self._seen) < MOST_SLOTS:
                     self._seen[key] = now
-            elif url in before.pages or not _is_wall(before.change, change):
+            elif (
+                url in before.pages
+                or change.slot.kind != BLOCKS
+                # A wall is in the place of what two pages had.
+                or change.values[1] != before.change.values[1]
+            ):
                 self._seen[key] = before.join(now)
         self._touch()
 
@@ -178,7 +178,7 @@ class Noise:
         """List what any crawl saw to change at an address, for a page fetched again."""
         return [each.change for each in self._list_of(self._earlier | self._seen, folder_of(url))]
 
-    def test(self, sought: Iterable[Change], first: Page, second: Page) -> None:
+    def test(self, sought: Collection[Change], first: Page, second: Page) -> None:
         """Note which slots are the same in two answers to one address."""
         folder = folder_of(first.facts.url)
         for change, is_same in compare_values(sought, first, second):
@@ -232,9 +232,7 @@ class Noise:
         here = (slot for place, slot in self._seen if place == folder)
         return folder if any(folders[slot] < _PAGES for slot in here) else "*"
 
-    def choose(
-        self, urls: tuple[str, ...], seconds: float | None, own: tuple[str, ...] = ()
-    ) -> Slots:
+    def choose(self, urls: tuple[str, ...], seconds: float, own: tuple[str, ...] = ()) -> Slots:
         """Choose what counts as noise at one of two addresses, between two answers so far apart.
 
         What was seen to change at the addresses `own` themselves counts, too.
@@ -243,16 +241,12 @@ class Noise:
             return NO_SLOTS
         if len(self._views) + len(self._slots) > _MOST_VIEWS:
             self._views, self._slots = {}, {}
-        found = {folder_of(url): self.list(url) for url in urls}
-        counts = {
-            folder: sum(seconds is None or each.seconds <= seconds for each in seen)
-            for folder, seen in found.items()
-        }
+        found = {folder_of(url): self.list_counting(url, seconds) for url in urls}
         own = tuple(url for url in own if url in self._own)
-        key = (*counts.items(), own)
+        # Of a folder that many are the first ones.
+        key = (*((folder, len(changes)) for folder, changes in found.items()), own)
         if key not in self._slots:
-            changes = (each.change for folder, n in counts.items() for each in found[folder][:n])
-            self._slots[key] = Slots((*changes, *chain(*map(self.list_own, own))))
+            self._slots[key] = Slots(chain(*found.values(), *map(self.list_own, own)))
         return self._slots[key]
 
     def list(self, url: str) -> Sequence[Seen]:

@@ -21,8 +21,8 @@ import regex
 
 from scrapy_simhash.judging.words import (
     SIGNS,
+    Counts,
     Side,
-    Template,
     Words,
     compare_words,
     count_same,
@@ -41,7 +41,7 @@ from scrapy_simhash.pages.facts import MOST_BESIDE_DATA
 from scrapy_simhash.pages.features import normalise, tokenise
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
     from scrapy_simhash.judging.words import Gap, Marks
     from scrapy_simhash.pages.facts import Facts, Wording
@@ -145,32 +145,21 @@ def read_name(name: str) -> _Name:
     return (*tokenise(normal), *_SIGNS_OF_NAMES.findall(normal))
 
 
-class Names:
-    """What is the site's in the names of its pages, titles or headings.
+def _find_shared(names: Sequence[_Name]) -> set[tuple[str, str]]:
+    """Find what is the site's in the names of its pages, titles or headings.
 
     A number is known by the word before it, and is the site's where names share its value.
     """
+    keyed = [set(_key_words(name)) for name in names]
+    values = Counter(each for name in keyed for each in name)
+    counted = Counter(key for name in keyed for key in {each[:2] for each in name})
+    least = max(LEAST_OF_TEMPLATE, SHARE_OF_TEMPLATE * len(names))
+    return {each[:2] for each, times in values.items() if times > 1 and counted[each[:2]] >= least}
 
-    def __init__(self, names: Iterable[_Name] = ()) -> None:
-        counted, values, pages = Counter[tuple[str, str]](), Counter[tuple[str, str, str]](), 0
-        for name in names:
-            pages += 1
-            keyed = set(_key_words(name))
-            counted.update({each[:2] for each in keyed})
-            values.update(keyed)
-        most = Counter[tuple[str, str]]()
-        for (before, kind, _), times in values.items():
-            most[before, kind] = max(most[before, kind], times)
-        least = max(LEAST_OF_TEMPLATE, SHARE_OF_TEMPLATE * pages)
-        self._site = {
-            key
-            for key, times in counted.items()
-            if times >= least and (key[1] != "#" or most[key] > 1)
-        }
 
-    def find_subject(self, name: _Name) -> Counter[tuple[str, str, str]]:
-        """Find what of a name is not the site's, and how often it says it."""
-        return Counter(each for each in _key_words(name) if each[:2] not in self._site)
+def _list_subject(name: _Name, shared: set[tuple[str, str]]) -> Counter[tuple[str, str, str]]:
+    """List what of a name is not the site's, and how often it says it."""
+    return Counter(each for each in _key_words(name) if each[:2] not in shared)
 
 
 def _key_words(name: _Name) -> list[tuple[str, str, str]]:
@@ -215,24 +204,30 @@ class Site:
         return Site(rest, is_met=True, whole=self._whole or self)
 
     @cached_property
-    def template(self) -> Template:
-        """The triples of words that many pages of the sample have."""
-        words = [page.words for page in self.sample.values()]
-        return Template(words, SHARE_OF_TEMPLATE, LEAST_OF_TEMPLATE)
+    def counted(self) -> list[Counts]:
+        """How many pages of the sample have each triple, masked and as they are."""
+        return [Counts(*(page.words.counted[n].values for page in self.pages)) for n in (0, 1)]
 
     def mark(self, words: Words) -> tuple[Marks, Marks] | None:
-        """Mark the triples of a page that are template; None where nothing is known."""
+        """Mark the triples of a page that are template, masked and as they are.
+
+        None where nothing is known.
+        """
         if not self.known:
             return None
         whole = self._whole or self
-        others = whole.sample.keys() - self.sample
-        return whole.template.mark(words, [whole.sample[number].words for number in others])
+        others = [whole.sample[number].words for number in whole.sample.keys() - self.sample]
+        needed = max(LEAST_OF_TEMPLATE, SHARE_OF_TEMPLATE * len(self.pages))
+        masked, exact = (
+            whole.counted[n].count(each) - sum(page.counted[n].count(each) > 0 for page in others)
+            for n, each in enumerate(words.triples)
+        )
+        return masked >= needed, exact >= needed
 
     @cached_property
-    def names(self) -> tuple[Names, Names]:
+    def shared(self) -> list[set[tuple[str, str]]]:
         """What is the site's in titles and headings."""
-        titles, headings = ([page.names[n] for page in self.pages] for n in (0, 1))
-        return Names(titles), Names(headings)
+        return [_find_shared([page.names[n] for page in self.pages]) for n in (0, 1)]
 
     @cached_property
     def declared(self) -> frozenset[str]:
@@ -400,10 +395,6 @@ class _Pair:
         return self.sites[0].list_views(self.page.facts.url, self.kept.facts.url)
 
 
-# By the names of SIMHASH_RULE.
-RULES: dict[str, Callable[[Page, Page, Site, Site], Ruling]] = {"words": judge}
-
-
 def find_names_apart(page: Facts, kept: Facts, site: Site, other_site: Site) -> str:
     """Find why what two pages are called makes them two, whatever their words are, or return "".
 
@@ -435,7 +426,7 @@ def _have_other_names(mine: str, theirs: str, site: Site, other_site: Site) -> b
 def _judge_stubs(page: Page, kept: Page) -> Ruling:
     """Judge pages of which one is a stub: they must be equal."""
     why = ""
-    if (page.title, page.heading) != (kept.title, kept.heading):
+    if page.names != kept.names:
         why = "short pages with other names"
     elif page.words.tokens != kept.words.tokens:
         why = "short pages that differ"
@@ -670,7 +661,8 @@ def _list_said(words: Words, marked: Marks, at: slice) -> set[str]:
 def _find_other_cells(pair: _Pair) -> str:
     """Find short blocks of the main text that say something else, or return "" if they are few."""
     side, words, kept = pair.side, pair.page.words, pair.kept.words
-    numbers = side.own & words.main & words.numbers & (words.sizes <= _CELL_WORDS)
+    short = words.sizes[words.block_of] <= _CELL_WORDS
+    numbers = side.own & words.main & words.numbers & short
     if numbers.sum() > _MOST_CELLS:
         return f"other numbers: {words.show(numbers)!r}"
     cells = [
@@ -734,27 +726,25 @@ def _count_own(side: Side) -> int:
 def find_paragraph(side: Side) -> str:
     """Find a block of the main text whose words are its page's own, or return ""."""
     words = side.words
-    starts = words.starts
-    if not len(starts) or not side.own.any():
+    if not side.own.any():
         return ""
-    own = np.add.reduceat((side.own & words.main).astype(np.int64), starts)
-    alone = np.add.reduceat(side.alone.astype(np.int64), starts)
-    sizes = np.diff(starts, append=len(words))
-    (found,) = np.nonzero((own >= PARAGRAPH_WORDS) & (alone >= PARAGRAPH_SHARE * sizes))
+    own = np.add.reduceat(side.own & words.main, words.starts, dtype=np.int64)
+    alone = np.add.reduceat(side.alone, words.starts, dtype=np.int64)
+    found = np.flatnonzero((own >= PARAGRAPH_WORDS) & (alone >= PARAGRAPH_SHARE * words.sizes))
     if not len(found):
         return ""
-    start = int(starts[found[0]])
-    return " ".join(words.tokens[start : start + min(10, int(sizes[found[0]]))])
+    _, start, end = words.blocks[found[0]]
+    return " ".join(words.tokens[start:end][:_WORDS_SHOWN])
 
 
 def _count_names(pair: _Pair) -> int:
     """Count as words what two names differ in."""
     said = []
-    names = pair.page.names, pair.kept.names, *(site.names for site in pair.sites)
+    names = pair.page.names, pair.kept.names, *(site.shared for site in pair.sites)
     for mine, theirs, ours, others in zip(*names, strict=True):
         if not mine or not theirs:
             continue
-        one, another = ours.find_subject(mine), others.find_subject(theirs)
+        one, another = _list_subject(mine, ours), _list_subject(theirs, others)
         if one or another:
             said.append(bool(one - another) + bool(another - one))
     least, most = min(said, default=0), max(said, default=0)

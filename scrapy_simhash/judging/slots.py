@@ -18,13 +18,7 @@ from scrapy_simhash.judging.words import ANY_NUMBER, align, count_same
 from scrapy_simhash.pages.features import normalise, tokenise
 
 if TYPE_CHECKING:
-    from collections.abc import (
-        Callable,
-        Collection,
-        Iterable,
-        Iterator,
-        Sequence,
-    )
+    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
     from scrapy_simhash.judging.words import Block, Marks, Words
 
@@ -124,16 +118,18 @@ def _find_context(
     return (before, behind) if real >= _AROUND or label else None
 
 
-def list_anchors(page: Page) -> Iterator[_Anchored]:
+def list_anchors(page: Page) -> list[_Anchored]:
     """List the blocks, each with the text of the one before, "" for none, and its own; masked."""
     words, title, heading = page.words, " ".join(page.title), " ".join(page.heading)
+    anchored: list[_Anchored] = []
     before = ""
     for block, (text, masked) in zip(words.blocks, words.texts, strict=True):
         # Another heading than the main one may be of a box: "Latest comments".
         is_name = text == heading and (block.tag == _MAIN_HEADING or text in title)
         own = _NAME if text and (is_name or text == title) else masked
-        yield block, before, own
+        anchored.append((block, before, own))
         before = own
+    return anchored
 
 
 def _list_runs(mine: Sequence[str], theirs: Sequence[str]) -> list[tuple[int, int, int, int]]:
@@ -295,7 +291,8 @@ def _learn_words(first: Page, second: Page) -> Iterator[Change]:
 def _learn_blocks(first: Page, second: Page, cleaned: Slots | None = None) -> Iterator[Change]:
     """Learn behind which blocks other blocks change; or with None only where lists do."""
     mine, theirs = (_digest_blocks(page, cleaned or NO_SLOTS) for page in (first, second))
-    rows, others = _index_rows(first, mine), _index_rows(second, theirs)
+    here, there = list_anchors(first), list_anchors(second)
+    rows, others = _index_rows(here, mine), _index_rows(there, theirs)
     anew = {key for key, row in rows.items() if _are_drawn_anew(row, others.get(key, ()))}
     gaps = align(mine, theirs)
     counts = [Counter(text for text, _ in page.words.texts) for page in (first, second)]
@@ -308,20 +305,23 @@ def _learn_blocks(first: Page, second: Page, cleaned: Slots | None = None) -> It
             for gap, after in zip(gaps, nexts, strict=False)
         ]
     found: defaultdict[Slot, tuple[list[int], list[int]]] = defaultdict(lambda: ([], []))
-    for n, (page, digests) in enumerate(((first, mine), (second, theirs))):
+    sides = (here, mine, rows), (there, theirs, others)
+    for n, (anchored, digests, indexed) in enumerate(sides):
         changed = [False] * len(digests)
         for gap in gaps:
             start, end = gap[2 * n : 2 * n + 2]
             changed[start:end] = [digest != 0 for digest in digests[start:end]]
-        told = {key for key, row in (rows, others)[n].items() if row}
-        for slot, start, end in _list_regions(page, changed, told, anew, closes=cleaned is None):
+        told = {key for key, row in indexed.items() if row}
+        regions = _list_regions(anchored, changed, told, anew, closes=cleaned is None)
+        for slot, start, end in regions:
             found[slot][n].extend(range(start, end))
     for slot, places in found.items():
         if cleaned is None and not all(places):
             # A part of its last card may be that of another one, and seem to be behind the list.
             n = 0 if places[1] else 1
-            there = Slots([Change(slot, 0)]).locate((first, second)[n]).get(slot, [])
-            places[n].extend(_find_blocks((first, second)[n].words, there))
+            page = (first, second)[n]
+            at = Slots([Change(slot, 0)]).locate(page).get(slot, [])
+            places[n].extend(_find_blocks(page.words, at))
         # What only one answer has may be a wall in the place of the page's own text; and what is
         # said in another order is no less what a page says.
         if all(places) and sorted(mine[n] for n in places[0]) != sorted(
@@ -395,10 +395,10 @@ def _list_rows(blocks: Sequence[_Anchored]) -> Iterator[tuple[_Row, int, int]]:
             start = end
 
 
-def _index_rows(page: Page, digests: Sequence[int]) -> dict[_Row, Sequence[int]]:
+def _index_rows(anchored: Sequence[_Anchored], digests: Sequence[int]) -> dict[_Row, Sequence[int]]:
     """Index the digests of rows; none of those that nothing tells apart, nor of main headings."""
     found: dict[_Row, Sequence[int]] = {}
-    for key, start, end in _list_rows(list(list_anchors(page))):
+    for key, start, end in _list_rows(anchored):
         found[key] = () if key in found or key[1] == _MAIN_HEADING else digests[start:end]
     return found
 
@@ -413,7 +413,12 @@ def _are_drawn_anew(mine: Sequence[int], theirs: Sequence[int]) -> bool:
 
 
 def _list_regions(
-    page: Page, changed: list[bool], told: set[_Row], anew: set[_Row], *, closes: bool
+    anchored: Sequence[_Anchored],
+    changed: list[bool],
+    told: set[_Row],
+    anew: set[_Row],
+    *,
+    closes: bool,
 ) -> Iterator[tuple[Slot, int, int]]:
     """List the slots of blocks in a row that another answer has not, but headings, and where.
 
@@ -421,7 +426,6 @@ def _list_regions(
     (`closes`): what changes may be missing on another page, and what that says in its place would
     be taken for it.
     """
-    anchored = list(list_anchors(page))
     blocks = [block for block, *_ in anchored]
     for n, block in enumerate(blocks):
         changed[n] &= block.tag != _MAIN_HEADING
@@ -434,7 +438,8 @@ def _list_regions(
             stay = [*changed[start:end], True].index(True) if key in told - anew else 0
             changed[start + stay : end] = [True] * (end - start - stay)
     runs: list[tuple[int, int]] = []
-    for start, end in _list_runs_of(changed):
+    edges = np.flatnonzero(np.diff(changed, prepend=False, append=False)).tolist()
+    for start, end in zip(edges[::2], edges[1::2], strict=True):
         first, last = runs[-1] if runs else (0, 0)
         if last and _are_of_list(blocks[first:last], blocks[last:start], blocks[start:end]):
             runs[-1] = first, end
@@ -473,12 +478,6 @@ def _find_end(slot: Slot, blocks: Sequence[_Anchored], start: int) -> tuple[int,
     return end, end > start and closed
 
 
-def _list_runs_of(marked: Sequence[bool]) -> list[tuple[int, int]]:
-    """List where marked ones stand in a row: from one to before another."""
-    edges = np.flatnonzero(np.diff(np.array([False, *marked, False], np.int8))).tolist()
-    return [*zip(edges[::2], edges[1::2], strict=True)]
-
-
 class Slots:
     """Slots to be cut out of pages."""
 
@@ -502,7 +501,7 @@ class Slots:
     def locate(self, page: Page) -> dict[Slot, list[tuple[int, int]]]:
         """Find where each slot stands on a page: from one word to before another."""
         found: defaultdict[Slot, list[tuple[int, int]]] = defaultdict(list)
-        blocks = list(list_anchors(page)) if self._words or self._blocks else []
+        blocks = list_anchors(page) if self._words or self._blocks else []
         ends = Counter[Slot]()
         for place, (block, anchor, _) in enumerate(blocks):
             for slot in self._blocks.get(anchor, ()):
@@ -544,14 +543,12 @@ class Slots:
 
     def clean(self, page: Page) -> Page:
         """Return a page without what stands in slots."""
-        return self.cut(page, self.mark(page)) if self else page
+        return self.cut(page, self.mark(page))
 
     def cut(self, page: Page, marked: Marks) -> Page:
         """Return a page without marked words, and the numbers of names that stand in slots."""
-        if not self:
-            return page
         words = page.words.without(marked) if marked.any() else page.words
-        names = [page.title, page.heading]
+        names = [*page.names]
         for n, (_, numbers) in enumerate(_list_numbers(page) if self._names else ()):
             for place in numbers.keys() & self._names:
                 at, word = numbers[place]
@@ -610,10 +607,9 @@ def _find_blocks(words: Words, places: Iterable[tuple[int, int]]) -> list[int]:
 
 
 def compare_values(
-    changes: Iterable[Change], first: Page, second: Page
+    changes: Collection[Change], first: Page, second: Page
 ) -> Iterator[tuple[Change, bool]]:
     """List the slots that both of two answers have, each with whether it is the same anywhere."""
-    changes = tuple(changes)
     slots = Slots(changes)
     mine, theirs = (
         {

@@ -19,12 +19,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 import numpy as np
 import regex
 
-from scrapy_simhash.pages.features import (
-    count_distinct,
-    cut_lines,
-    hash_shingles,
-    tokenise,
-)
+from scrapy_simhash.pages.features import count_distinct, cut_lines, hash_shingles, tokenise
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -139,15 +134,14 @@ class Words:
         return np.flatnonzero(np.diff(self._lines, prepend=-1))
 
     @cached_property
-    def block_of(self) -> NDArray[np.intp]:
-        """The place of each word's block in `blocks`; shape (n,)."""
-        return np.repeat(np.arange(len(self.starts)), np.diff(self.starts, append=len(self)))
+    def sizes(self) -> NDArray[np.intp]:
+        """How many words each block has."""
+        return np.diff(self.starts, append=len(self))
 
     @cached_property
-    def sizes(self) -> NDArray[np.intp]:
-        """How many words are in the block of each word; shape (n,)."""
-        words: NDArray[np.intp] = np.diff(self.starts, append=len(self))[self.block_of]
-        return words
+    def block_of(self) -> NDArray[np.intp]:
+        """The place of each word's block in `blocks`; shape (n,)."""
+        return np.repeat(np.arange(len(self.sizes)), self.sizes)
 
     @cached_property
     def blocks(self) -> list[Block]:
@@ -157,7 +151,7 @@ class Words:
         tags = self.wording.tags.split(" ")
         return [
             Block(tags[line] if line < len(tags) else "", start, end)
-            for line, start, end in zip(lines, starts, [*starts, len(self)][1:], strict=True)
+            for line, (start, end) in zip(lines, pairwise([*starts, len(self)]), strict=True)
         ]
 
     @cached_property
@@ -225,14 +219,14 @@ class Words:
         )
         return [hash(words) if words else 0 for words in said]
 
-    def list_words(self, marked: Marks, most: int = 10) -> tuple[str, ...]:
-        """List the first marked words, of each so many letters as a line has."""
-        places = np.flatnonzero(marked)[:most].tolist()
+    def list_words(self, marked: Marks) -> tuple[str, ...]:
+        """List the first ten marked words, of each so many letters as a line has."""
+        places = np.flatnonzero(marked)[:10].tolist()
         return tuple(self.tokens[place][:_LONGEST_SHOWN] for place in places)
 
-    def show(self, marked: Marks, most: int = 10) -> str:
-        """Return the first marked words, so many at most, with a bar between runs; "" for none."""
-        places = np.flatnonzero(marked)[:most].tolist()
+    def show(self, marked: Marks) -> str:
+        """Return the first ten marked words, with a bar between runs; "" for none."""
+        places = np.flatnonzero(marked)[:10].tolist()
         shown: list[str] = []
         for place, before in zip(places, [-1, *places], strict=False):
             bar = bool(shown) and place != before + 1
@@ -278,7 +272,7 @@ class Counts:
     """
 
     def __init__(self, *texts: Hashes) -> None:
-        ordered, times = count_distinct(np.concatenate([NOTHING, *texts]))
+        ordered, times = count_distinct(np.concatenate(texts))
         size = len(ordered)
         self._padded = np.append(ordered, ~np.uint64(0))
         self.values, self._times = self._padded[:size], np.append(times, 0).astype(np.int32)
@@ -295,32 +289,6 @@ class Counts:
         (later,) = (self._padded[places] < hashes).nonzero()
         places[later] = self.values.searchsorted(hashes[later])
         return np.where(self._padded[places] == hashes, self._times[places], 0)
-
-
-class Template:
-    """What the pages of a site share: triples of words.
-
-    Args:
-        pages: of a sample of its host.
-        share: so many of them make it template, `least` at least.
-        least: see there.
-    """
-
-    def __init__(self, pages: Sequence[Words], share: float, least: int) -> None:
-        self._size, self._share, self._least = len(pages), share, least
-        self._counted = [Counts(*(page.counted[n].values for page in pages)) for n in (0, 1)]
-
-    def mark(self, words: Words, without: Sequence[Words] = ()) -> tuple[Marks, Marks]:
-        """Mark which triples of a page are template, masked and as they are.
-
-        `without` are pages of the sample that do not count, because they are compared.
-        """
-        needed = max(self._least, self._share * (self._size - len(without)))
-        masked, exact = (
-            self._counted[n].count(each) - sum(page.counted[n].count(each) > 0 for page in without)
-            for n, each in enumerate(words.triples)
-        )
-        return masked >= needed, exact >= needed
 
 
 class Side(NamedTuple):
@@ -409,8 +377,3 @@ def align(first: Sequence[int], second: Sequence[int]) -> list[tuple[int, int, i
 def count_same(mine: Sequence[object], theirs: Sequence[object]) -> int:
     """Count what two rows begin with, both the same."""
     return sum(1 for _ in takewhile(bool, map(eq, mine, theirs)))
-
-
-def sort_distinct(fingerprints: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """Sort fingerprints and leave out repeated ones; shape (n,) in, (n,) or shorter out."""
-    return count_distinct(fingerprints)[0]

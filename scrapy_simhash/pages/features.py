@@ -224,6 +224,11 @@ def count_distinct(hashes: NDArray[np.uint64]) -> tuple[NDArray[np.uint64], NDAr
     return ordered[places[:-1]], places[1:] - places[:-1]
 
 
+def sort_distinct(fingerprints: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """Sort fingerprints and leave out repeated ones; shape (n,) in, (n,) or shorter out."""
+    return count_distinct(fingerprints)[0]
+
+
 # Paper, section 2: Charikar's simhash as Manku, Jain and Das Sarma use it.
 #
 # Limits the bits of a pass to 1 MB (4,096 rows of 64 floats), however long the page is.

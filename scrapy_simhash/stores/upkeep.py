@@ -15,8 +15,8 @@ from msgspec import structs
 
 from scrapy_simhash.errors import DamagedError
 from scrapy_simhash.judging.documents import Record, State
-from scrapy_simhash.judging.words import sort_distinct
 from scrapy_simhash.pages.facts import Reader
+from scrapy_simhash.pages.features import sort_distinct
 from scrapy_simhash.stores.documents import Documents, list_leads, unpack_wording
 from scrapy_simhash.stores.keys import DISSOLVED
 from scrapy_simhash.stores.keyvalues import (

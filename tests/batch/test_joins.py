@@ -21,7 +21,7 @@ from scrapy_simhash.batch.joins import (
 )
 from scrapy_simhash.batch.joins.tables import CellPlan, plan_cells
 from scrapy_simhash.batch.planner import Estimate, compare_designs, estimate
-from scrapy_simhash.judging.words import sort_distinct
+from scrapy_simhash.pages.features import sort_distinct
 from scrapy_simhash.tables import PAPER, parse_design
 from tests.helpers.needing import examples, slow_but
 from tests.helpers.oracle import all_matches, all_pairs, union_find

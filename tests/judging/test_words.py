@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scrapy_simhash.judging.rule import UNKNOWN, Page, judge
-from scrapy_simhash.judging.words import Template, Words, compare_words, find_gaps, read_words
+from scrapy_simhash.judging.rule import LEAST_OF_TEMPLATE, UNKNOWN, Page, Site, judge
+from scrapy_simhash.judging.words import Words, compare_words, find_gaps, read_words
 from scrapy_simhash.pages.facts import Facts, Wording
 from tests.helpers.pages import make_words
 
@@ -38,22 +38,23 @@ def test_blocks_between_blocks_are_aligned_as_far_as_that_takes_no_time(
         assert len(find_gaps(first, second)) == (blocks if aligned else 1)
 
 
-@given(TOKENS, TOKENS, st.lists(TOKENS, max_size=6), st.integers(0, 5))
+@given(TOKENS, TOKENS, st.lists(TOKENS, min_size=1, max_size=4), st.integers(0, 9))
 def test_alone_is_what_the_other_page_has_not_and_own_what_is_no_template_either(
     first: list[str], second: list[str], sample: list[list[str]], left_out: int
 ) -> None:
-    pages = [read(tokens) for tokens in sample]
-    without = pages[left_out : left_out + 1]
+    first, sample = [*first, *sample[0]], (8 * sample)[:8]
+    facts = Facts(b"-", 0, b"")
+    pages = {n: Page(facts, read(tokens), (), ()) for n, tokens in enumerate(sample)}
     counted = {
         masked: Counter(
             each
-            for page, tokens in zip(pages, sample, strict=True)
-            if not any(page is other for other in without)
+            for n, tokens in enumerate(sample)
+            if n != left_out
             for each in set(triples(tokens, masked=masked))
         )
         for masked in (True, False)
     }
-    template = Template(pages, 0.0, 2).mark(read(first), without)
+    template = Site(pages).without([left_out]).mark(read(first))
     side = compare_words(read(first), read(second), template)
     alone, own = [], []
     for place, token in enumerate(first):
@@ -62,7 +63,7 @@ def test_alone_is_what_the_other_page_has_not_and_own_what_is_no_template_either
         around = mine[max(0, place - 1) : place + 2]
         if not there.intersection(around):
             alone.append(place)
-            if not any(counted[masked][each] >= 2 for each in around):
+            if not any(counted[masked][each] >= LEAST_OF_TEMPLATE for each in around):
                 own.append(place)
     assert side.alone.nonzero()[0].tolist() == alone
     assert side.own.nonzero()[0].tolist() == own

@@ -20,8 +20,8 @@ from scrapy_simhash.batch.joins.tables import (
     make_join_tables,
     sort_rows,
 )
-from scrapy_simhash.judging.words import sort_distinct
 from scrapy_simhash.pages.facts import FINGERPRINT_BITS
+from scrapy_simhash.pages.features import sort_distinct
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence

@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from scrapy_simhash.judging.words import sort_distinct
 from scrapy_simhash.pages.facts import FINGERPRINT_BITS
+from scrapy_simhash.pages.features import sort_distinct
 from scrapy_simhash.tables import BitBlock, Table, block_widths, lay_blocks
 
 if TYPE_CHECKING:

@@ -21,7 +21,7 @@ from scrapy_simhash.batch.joins import batch as one_process
 from scrapy_simhash.batch.joins.selfjoin import join_cell
 from scrapy_simhash.batch.joins.tables import CellPlan, check_join, choose_join_blocks, plan_cells
 from scrapy_simhash.errors import InspectionError
-from scrapy_simhash.judging.words import sort_distinct
+from scrapy_simhash.pages.features import sort_distinct
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
