@@ -38,13 +38,13 @@ from scrapy_simhash.judging.documents import WORDS_DISTANCE_BITS as FEW_BITS
 from scrapy_simhash.judging.hosts import Hosts
 from scrapy_simhash.judging.rule import (
     DECLARED,
+    RULES,
     STUB_WORDS,
     UNKNOWN,
     Page,
     Ruling,
     find_declared,
     find_names_apart,
-    judge,
 )
 from scrapy_simhash.judging.slots import Slots, clean_both, learn, may_be_doubted, show_standing
 from scrapy_simhash.judging.words import compare_words, find_signs
@@ -287,8 +287,8 @@ class Judge:
         self, document: Document, chosen: list[tuple[Candidate, Facts]], own: int
     ) -> list[_Compared]:
         """Compare a page with the best of its candidates by words, until one is its original."""
+        page, judge = Page.make(document.facts, unpack(document.wording)), RULES[self.rule.name]
         facts = document.facts
-        page = Page.make(facts, unpack(document.wording))
         found = sorted(
             (each for each in chosen if each[1].scope == facts.scope),
             key=lambda each: _rank(facts, *each),
@@ -370,14 +370,14 @@ class Judge:
         noise, found = self.hosts.get_noise(url), learn(*pages)
         sought = [each for each in found if not noise.is_ruled_out(url, each)]
         slots = Slots(sought)
-        if sought and judge(*clean_both(pages, (slots, slots)), *sites).one:
+        if sought and RULES[self.rule.name](*clean_both(pages, (slots, slots)), *sites).one:
             return kept._replace(sought=tuple(sought))
         # Or the view of a page may have the time when it was made, of which that shows nothing.
         if sites[0].list_views(page.facts.url, url):
             side = compare_words(pages[0].words, pages[1].words, sites[0].mark(pages[0].words))
             numbers = side.own & side.words.numbers
             view = pages[0]._replace(words=side.words.without(numbers))
-            if numbers.any() and judge(view, pages[1], *sites).one:
+            if numbers.any() and RULES[self.rule.name](view, pages[1], *sites).one:
                 itself = Doubt(self.number, page)
                 return (self.find_bar and self.find_bar(itself)) or itself
         stays = len(sought) < len(found)
@@ -518,6 +518,8 @@ def compare_by_words(
     kept: Facts,
     wordings: tuple[Wording, Wording],
     sites: tuple[Site, Site] = (UNKNOWN, UNKNOWN),
+    *,
+    rule: str = "words",
     name: str = "",
 ) -> Match:
     """Compare two pages word by word, without noise.
@@ -527,10 +529,11 @@ def compare_by_words(
         kept: the other one.
         wordings: of both.
         sites: of both; by default those of hosts that are not known.
+        rule: by which.
         name: the part of a name that both have, if one was found by it.
     """
     mine, theirs = map(Page.make, (page, kept), wordings)
-    said = judge(mine, theirs, *sites)
+    said = RULES[rule](mine, theirs, *sites)
     distance = (page.fingerprint ^ kept.fingerprint).bit_count()
     compared = _wrap(said, Candidate(distance, 0, name), (page, kept))
     return compared._replace(sites=sites, pages=(mine, theirs)).describe()

@@ -41,7 +41,7 @@ from scrapy_simhash.pages.facts import MOST_BESIDE_DATA
 from scrapy_simhash.pages.features import normalise, tokenise
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
     from scrapy_simhash.judging.words import Gap, Marks
     from scrapy_simhash.pages.facts import Facts, Wording
@@ -393,6 +393,10 @@ class _Pair:
     def views(self) -> list[Page]:
         """Such views of other pages as the page is of the kept one."""
         return self.sites[0].list_views(self.page.facts.url, self.kept.facts.url)
+
+
+# By the names of SIMHASH_RULE.
+RULES: dict[str, Callable[[Page, Page, Site, Site], Ruling]] = {"words": judge}
 
 
 def find_names_apart(page: Facts, kept: Facts, site: Site, other_site: Site) -> str:

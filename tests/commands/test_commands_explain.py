@@ -8,8 +8,7 @@ import pytest
 
 from scrapy_simhash._printable import plural
 from scrapy_simhash.inspection.explanation import add_suggestions
-from scrapy_simhash.judging import matching
-from scrapy_simhash.judging.rule import Ruling
+from scrapy_simhash.judging.rule import RULES, Ruling
 from scrapy_simhash.stores.keyvalues import TEXTS, octets
 from scrapy_simhash.stores.opening import open_store
 from tests.helpers.commanding import (
@@ -81,7 +80,7 @@ def test_what_was_judged_otherwise_is_named(
     run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as then:
-        then.setattr(matching, "judge", lambda *_: Ruling(one=False, why="a rule of then"))
+        then.setitem(RULES, "words", lambda *_: Ruling(one=False, why="a rule of then"))
         fill(tmp_path, [(ONE, page(1)), (AGAIN, page(1, menu="Other menu"))])
     answer = run.answer("explain", AGAIN, "--store", tmp_path)
     assert "most like it: a rule of then" in answer["verdict"]
