@@ -26,6 +26,10 @@ _SHARE_OF_CHECKS = 0.5
 # So many pages of a folder a doubt may look for one, and twice as many of a host: each costs some
 # 10 ms.
 _ATTEMPTS = 25
+# After so many doubts of a folder in a row of which no drop came, eight pages in doubt are passed
+# over, then sixteen, and so on: a board of one folder that was given up kept nearly all its copies,
+# and without a pause 500 pages of one folder take a fifth longer.
+_MOST_IN_VAIN = 3
 # A checked page that shows the same is asked for so many times: a counter of four values shows one
 # of them in all of three answers in 1 of 64 checks, in all of five in 1 of 1,024.
 _MOST_ASKED = 5
@@ -39,6 +43,8 @@ _AGE_SECONDS, _PAUSES_SECONDS = 1.0, (0.1, 0.3, 0.6, 1.0)
 # Of pages that are about what changes elsewhere (a joke, beside a random one) some may change, too:
 # the first ones are all checked, or a site of live and ended matches lost all of those.
 _FIRST_PAGES = 4
+# And of the doubts about pages whose addresses name other documents so many.
+_SHARE_OF_FAR = 0.5
 # Of hosts, folders and documents.
 _MOST_REMEMBERED = 100_000
 # Host and folder of a doubt.
@@ -78,8 +84,10 @@ class Refetches:
         self._asked: dict[int, Asked] = {}
         self._done: set[int] = set()
         # Of a host; without those of which drops came, which pay for themselves.
-        self._doubts, self._paid = Counter[str](), Counter[str]()
+        self._doubts, self._paid = Counter[tuple[str, bool]](), Counter[str]()
         self._attempts = Counter[_Place]()
+        self._in_vain = Counter[_Place]()
+        self._passed = Counter[_Place]()  # pages in doubt passed over since the last one
         self._checks = Counter[str]()
         self._rests = Counter[str]()
         self._checked: set[tuple[str, int]] = set()  # places, and the documents asked for them
@@ -94,11 +102,13 @@ class Refetches:
         if doubt.document in self._done:
             return "that page was asked for once more, and did not change there"
         place = host, _ = _place(doubt)
-        if self._doubts[host] >= self._most:
+        share = _SHARE_OF_FAR if doubt.far else 1
+        far = self._doubts[host, True]
+        if max(far + self._doubts[host, False], far / share) >= self._most:
             return f"SIMHASH_REFETCH allows {self._most} doubts in vain a host, and these were had"
-        if self._doubts.total() >= self._find_bound():
+        if self._doubts.total() >= share * self._find_bound():
             return f"{_SHARE_OF_PAGES:.0%} of the pages of the crawl were asked for once more"
-        for counts in (self._attempts, self._rests):
+        for counts in (self._attempts, self._passed, self._rests):
             if len(counts) > _MOST_REMEMBERED:
                 counts.clear()
         for looked, most in ((place, _ATTEMPTS), ((host, "*"), 2 * _ATTEMPTS)):
@@ -106,6 +116,15 @@ class Refetches:
             if self._attempts[looked] > most * self._most:
                 return "this folder was looked at often enough"
         return ""
+
+    def is_in_vain(self, doubt: Doubt) -> bool:
+        """Pass a page in doubt over that nothing is asked for, nor answered by another doubt."""
+        place = host, _ = _place(doubt)
+        in_vain = self._in_vain[place]
+        if in_vain < _MOST_IN_VAIN or self._passed[place] >= 2**in_vain or self._list_of(host):
+            return False
+        self._passed[place] += 1
+        return True
 
     def _find_bound(self) -> float:
         if len(self._done) >= _MOST_REMEMBERED:
@@ -119,22 +138,27 @@ class Refetches:
             The document that is asked for. It may be that of another doubt, which answers this
             one, too: of the same folder, or of the host where both part at the same place.
         """
-        (host, folder), sought = _place(doubt), {each.slot for each in doubt.sought}
-        for document, asked in self._asked.items():
-            its_host, its_folder = _place(asked.doubt)
-            shared = any(each.slot in sought for each in asked.doubt.sought)
-            if not asked.place and its_host == host and (its_folder == folder or shared):
-                return document
+        place, sought = _place(doubt), {each.slot for each in doubt.sought}
+        for other in self._list_of(place[0]):
+            if _place(other) == place or any(each.slot in sought for each in other.sought):
+                return other.document
         self.take(doubt)
         age_seconds = time.time() - doubt.page.facts.time
         pause_seconds = min(max(0.0, _AGE_SECONDS - age_seconds), _AGE_SECONDS)
         self._say(Refetch(number, doubt.document, doubt.page.facts.url, pause_seconds))
         return doubt.document
 
+    def _list_of(self, host: str) -> list[Doubt]:
+        """List the doubts about pages of a host that are asked for now."""
+        doubts = (asked.doubt for asked in self._asked.values() if not asked.place)
+        return [doubt for doubt in doubts if _place(doubt)[0] == host]
+
     def take(self, doubt: Doubt) -> None:
         """Note that the page of a doubt is asked for."""
+        place = _place(doubt)
         self._asked[doubt.document] = Asked(doubt)
-        self._doubts[_place(doubt)[0]] += 1
+        self._passed[place] = 0
+        self._doubts[place[0], doubt.far] += 1
 
     def list_confirmed(
         self, place: str, used: Iterable[Change], fast: Collection[Slot]
@@ -231,10 +255,11 @@ class Refetches:
 
     def note(self, asked: Asked, *, dropped: bool) -> None:
         """Note whether a drop came of a doubt."""
-        host, _ = _place(asked.doubt)
+        place = host, _ = _place(asked.doubt)
+        self._in_vain[place] = 0 if dropped else self._in_vain[place] + 1
         if dropped and self._paid[host] < self._most:
             self._paid[host] += 1
-            self._doubts[host] -= 1
+            self._doubts[host, asked.doubt.far] -= 1
 
 
 def _place(doubt: Doubt) -> _Place:

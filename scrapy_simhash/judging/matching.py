@@ -48,7 +48,7 @@ from scrapy_simhash.judging.rule import (
 )
 from scrapy_simhash.judging.slots import Slots, clean_both, learn, may_be_doubted, show_standing
 from scrapy_simhash.judging.words import compare_words, find_signs
-from scrapy_simhash.pages.addresses import are_of_one_origin, is_better_url
+from scrapy_simhash.pages.addresses import are_of_one_origin, is_better_url, last_segment
 from scrapy_simhash.pages.facts import unpack
 
 if TYPE_CHECKING:
@@ -82,6 +82,7 @@ _QUOTED, _DIGITS = re.compile("['\"]"), re.compile(r"\d+")
 # a fingerprint near to more says as little.
 MOST_CALLED = 8
 BUCKET_TOO_FULL = "bucket_too_full"
+_IN_VAIN = "other pages of that folder were asked for once more, and no drop came of it"
 UNCHANGED, FIRST_COPY = "unchanged", "first_copy"
 # The items of its match had not come through, so it was kept; the judge process says so.
 UNDELIVERED = "undelivered"
@@ -96,11 +97,13 @@ class Doubt(NamedTuple):
         document: its number.
         page: as it was judged, with all its words.
         sought: where it parts from the page in doubt.
+        far: their addresses name other documents, which they are then, nearly always.
     """
 
     document: int
     page: Page
     sought: tuple[Noisy, ...] = ()
+    far: bool = False
 
 
 class _Compared(NamedTuple):
@@ -228,6 +231,7 @@ class Judge:
         crawl: id of the crawl that fetched what is judged, or "" outside of crawls.
         incremental: what any crawl got counts, not only what this one did.
         hosts: what is known of them; lasts from one judge to the next.
+        is_in_vain: whether a doubt about a page is passed over.
         find_bar: returns why a kept page may not be asked for once more, or ""; None where nothing
             is asked for.
         number: of the page itself, should it be asked for once more.
@@ -242,6 +246,7 @@ class Judge:
     crawl: str = ""
     incremental: bool = True
     hosts: Hosts = field(default_factory=Hosts)
+    is_in_vain: Callable[[Doubt], bool] = lambda _: False
     find_bar: Callable[[Doubt], str] | None = None
     number: int = 0
     whole: bool = False
@@ -345,12 +350,15 @@ class Judge:
         for place, each in enumerate(compared):
             if each.kept and each.pages and each.sites:
                 alone = int(each.sides[0].alone.sum()) if each.sides else len(each.pages[0].words)
-                parted.append((alone, each.kept.document, place, each.kept, each.pages, each.sites))
-        for alone, _, place, kept, pages, sites in sorted(parted)[:_MOST_DOUBTED]:
+                far = not _are_called_alike(page.facts.url, each.kept.page.facts.url)
+                kept = each.kept._replace(far=far)
+                parted.append((far, alone, kept.document, place, kept, each.pages, each.sites))
+        for _, alone, _, place, kept, pages, sites in sorted(parted)[:_MOST_DOUBTED]:
             words = len(pages[0].words)
             if alone > _MOST_IN_DOUBT * words and words >= STUB_WORDS:
                 break
-            found = self._doubt(page, kept, pages, sites)
+            in_vain = self.is_in_vain(kept)
+            found = _IN_VAIN if in_vain else self._doubt(page, kept, pages, sites)
             if isinstance(found, Doubt):
                 self.doubt = found
                 break
@@ -496,6 +504,16 @@ def _is_own(document: Document, record: Record) -> bool:
 def _rank_alike(compared: _Compared) -> tuple[object, ...]:
     """Rank documents: the one most alike first, then the nearest, then the oldest."""
     return -(compared.similarity or 0.0), *compared.candidate[:-1]
+
+
+def _are_called_alike(mine: str, theirs: str) -> bool:
+    """Whether two addresses may name one document: by all numbers of one, or by their last name."""
+    urls = [url.partition("?")[0] for url in (mine, theirs)]
+    paths = (url.partition("://")[2].partition("/")[2] for url in urls)
+    numbers, others = map(set, map(_DIGITS.findall, paths))
+    if numbers and others:
+        return numbers <= others or others <= numbers
+    return last_segment(urls[0]) == last_segment(urls[1])
 
 
 def _rank(page: Facts, candidate: Candidate, other: Facts) -> tuple[object, ...]:

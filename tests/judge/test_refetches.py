@@ -37,9 +37,24 @@ def test_what_one_answer_did_not_confirm_is_not_asked_for_again() -> None:
     assert [check(one), check(one), check(other), check(one)] == [True, False, True, False]
 
 
-def doubt(number: int, url: str = "http://a.example/p/1") -> Doubt:
+def doubt(number: int, url: str = "http://a.example/p/1", *, far: bool = False) -> Doubt:
     """Make a doubt about the page with a number."""
-    return Doubt(number, Page.make(Facts(b"-", 0, b"", url), Wording("a text")))
+    return Doubt(number, Page.make(Facts(b"-", 0, b"", url), Wording("a text")), far=far)
+
+
+def test_after_doubts_in_vain_the_next_ones_are_ever_rarer() -> None:
+    refetches = make_refetches(10)
+    asked = []
+    for number in range(1, 40):
+        if refetches.is_in_vain(doubt(number)):
+            continue
+        refetches.take(doubt(number))
+        asked.append(number)
+        if found := refetches.end(number):
+            refetches.note(found, dropped=number == 12)
+    # A drop came of the doubt about the twelfth page.
+    assert asked == [1, 2, 3, 12, 13, 14, 15, 24]
+    assert not refetches.is_in_vain(doubt(40, "http://a.example/other/one"))
 
 
 def test_what_is_not_asked_for_says_why() -> None:
@@ -59,6 +74,17 @@ def test_what_is_not_asked_for_says_why() -> None:
     last = doubt(12, "http://b.example/")
     assert refetches.takes_check(last, "b.example/p", 12, confirmed=False)
     assert refetches.find_bar(last) == "that page is being checked"
+
+
+def test_pages_whose_addresses_name_other_documents_leave_doubts_to_others() -> None:
+    """A stranger's cars of one model had all ten doubts, and no copy was found."""
+    refetches = make_refetches(4)
+    for number in (1, 2):
+        assert refetches.find_bar(doubt(number, far=True)) == ""
+        refetches.take(doubt(number, far=True))
+        refetches.end(number)
+    assert refetches.find_bar(doubt(3, far=True)).startswith("SIMHASH_REFETCH allows 4")
+    assert refetches.find_bar(doubt(3)) == ""
 
 
 def test_hosts_are_counted_up_to_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
