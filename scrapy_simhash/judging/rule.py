@@ -250,6 +250,7 @@ class Site:
     def part(self, url: str) -> tuple[str, str]:
         """Part an address from its end, if that is the site's: "/view", "?print=1"."""
         rest, _, query = url.partition("#")[0].partition("?")
+        query = query.strip("&")
         switches = [end for end in list_ends(url) if end in self._ends] if query else []
         if query and (left := [each for each in list_ends(url) if each not in switches]):
             return f"{rest}?{'&'.join(each[1:] for each in left)}", "".join(switches)
@@ -261,7 +262,7 @@ class Site:
     def find_name(self, url: str) -> tuple[str, str]:
         """Find the last name in an address that is not the site's, and what of it is the site's.
 
-        >>> UNKNOWN.find_name("http://a.example/jobs/7")
+        >>> UNKNOWN.find_name("http://a.example/jobs/7?&")
         ('7', '')
         """
         rest, end = self.part(url)
