@@ -47,8 +47,8 @@ _FIRST_PAGES = 4
 _SHARE_OF_FAR = 0.5
 # Of hosts, folders and documents.
 _MOST_REMEMBERED = 100_000
-# Host and folder of a doubt.
-_Place: TypeAlias = tuple[str, str]
+# Host and folder of a doubt, and whether it is a far one.
+_Place: TypeAlias = tuple[str, str, bool]
 
 
 class Asked(NamedTuple):
@@ -101,17 +101,16 @@ class Refetches:
             return "that page is being checked" * bool(before.place)
         if doubt.document in self._done:
             return "that page was asked for once more, and did not change there"
-        place = host, _ = _place(doubt)
-        share = _SHARE_OF_FAR if doubt.far else 1
-        far = self._doubts[host, True]
-        if max(far + self._doubts[host, False], far / share) >= self._most:
+        place = host, _, far = _place(doubt)
+        doubts = self._doubts[host, True], self._doubts[host, False]
+        if sum(doubts) >= self._most or (far and doubts[0] >= _SHARE_OF_FAR * self._most):
             return f"SIMHASH_REFETCH allows {self._most} doubts in vain a host, and these were had"
-        if self._doubts.total() >= share * self._find_bound():
+        if self._doubts.total() >= self._find_bound() * (_SHARE_OF_FAR if far else 1):
             return f"{_SHARE_OF_PAGES:.0%} of the pages of the crawl were asked for once more"
         for counts in (self._attempts, self._passed, self._rests):
             if len(counts) > _MOST_REMEMBERED:
                 counts.clear()
-        for looked, most in ((place, _ATTEMPTS), ((host, "*"), 2 * _ATTEMPTS)):
+        for looked, most in ((place, _ATTEMPTS), ((host, "*", far), 2 * _ATTEMPTS)):
             self._attempts[looked] += 1
             if self._attempts[looked] > most * self._most:
                 return "this folder was looked at often enough"
@@ -119,9 +118,9 @@ class Refetches:
 
     def is_in_vain(self, doubt: Doubt) -> bool:
         """Pass a page in doubt over that nothing is asked for, nor answered by another doubt."""
-        place = host, _ = _place(doubt)
-        in_vain = self._in_vain[place]
-        if in_vain < _MOST_IN_VAIN or self._passed[place] >= 2**in_vain or self._list_of(host):
+        place = _place(doubt)
+        in_vain, now = self._in_vain[place], self._list_of(place[0])
+        if in_vain < _MOST_IN_VAIN or self._passed[place] >= 2**in_vain or now:
             return False
         self._passed[place] += 1
         return True
@@ -138,9 +137,9 @@ class Refetches:
             The document that is asked for. It may be that of another doubt, which answers this
             one, too: of the same folder, or of the host where both part at the same place.
         """
-        place, sought = _place(doubt), {each.slot for each in doubt.sought}
-        for other in self._list_of(place[0]):
-            if _place(other) == place or any(each.slot in sought for each in other.sought):
+        (host, folder, _), sought = _place(doubt), {each.slot for each in doubt.sought}
+        for other in self._list_of(host):
+            if _place(other)[1] == folder or any(each.slot in sought for each in other.sought):
                 return other.document
         self.take(doubt)
         age_seconds = time.time() - doubt.page.facts.time
@@ -155,10 +154,10 @@ class Refetches:
 
     def take(self, doubt: Doubt) -> None:
         """Note that the page of a doubt is asked for."""
-        place = _place(doubt)
+        place = host, _, far = _place(doubt)
         self._asked[doubt.document] = Asked(doubt)
         self._passed[place] = 0
-        self._doubts[place[0], doubt.far] += 1
+        self._doubts[host, far] += 1
 
     def list_confirmed(
         self, place: str, used: Iterable[Change], fast: Collection[Slot]
@@ -255,13 +254,13 @@ class Refetches:
 
     def note(self, asked: Asked, *, dropped: bool) -> None:
         """Note whether a drop came of a doubt."""
-        place = host, _ = _place(asked.doubt)
+        place = host, _, far = _place(asked.doubt)
         self._in_vain[place] = 0 if dropped else self._in_vain[place] + 1
         if dropped and self._paid[host] < self._most:
             self._paid[host] += 1
-            self._doubts[host, asked.doubt.far] -= 1
+            self._doubts[host, far] -= 1
 
 
 def _place(doubt: Doubt) -> _Place:
     url = doubt.page.facts.url
-    return host_of(url), folder_of(url)
+    return host_of(url), folder_of(url), doubt.far

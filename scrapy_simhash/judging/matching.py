@@ -77,12 +77,12 @@ _LEAST_ALIKE = 0.5
 # its triples, in one of 60 words .9; where words are looked at, so much agrees.
 _LOOKS_ALIKE = 0.9
 _STAYED = "pages that were asked for once more did not change there"
+_IN_VAIN = "other pages of that folder were asked for once more, and no drop came of it"
 _QUOTED, _DIGITS = re.compile("['\"]"), re.compile(r"\d+")
 # A name that more documents have proposes none: it is the site's, or that of a kind of page; and
 # a fingerprint near to more says as little.
 MOST_CALLED = 8
 BUCKET_TOO_FULL = "bucket_too_full"
-_IN_VAIN = "other pages of that folder were asked for once more, and no drop came of it"
 UNCHANGED, FIRST_COPY = "unchanged", "first_copy"
 # The items of its match had not come through, so it was kept; the judge process says so.
 UNDELIVERED = "undelivered"
@@ -160,12 +160,8 @@ class _Compared(NamedTuple):
             tests += [f"{LEFT_OUT}{CHANGES}{change}" for change in islice(noise, _MOST_NAMED)]
             words = [each.words.list_words(each.alone) for each in sides]
             if self.duplicate:
-                paths = (url.partition("://")[2].partition("/")[2] for url in (page.url, kept.url))
-                addressed = _DIGITS.findall(" ".join(paths))
-                numbers = [
-                    _find_number(side, {*addressed, *_DIGITS.findall(other.words.wording.text)})
-                    for side, other in (sides, sides[::-1])
-                ]
+                addressed = {n for url in (page.url, kept.url) for n in _find_numbers(url)}
+                numbers = [_find_number(*both, addressed) for both in (sides, sides[::-1])]
                 if all(numbers):
                     tests.append("another number: {!r} / {!r}".format(*numbers))
             else:
@@ -190,10 +186,17 @@ class _Compared(NamedTuple):
         )
 
 
-def _find_number(side: Side, others: Collection[str]) -> str:
-    """Find an own number of a main text that is none of others, between its neighbours, or ""."""
+def _find_numbers(url: str) -> list[str]:
+    """Find the numbers in an address, behind its host and port."""
+    return _DIGITS.findall(url.partition("://")[2].partition("/")[2])
+
+
+def _find_number(side: Side, other: Side, addressed: Collection[str]) -> str:
+    """Find a number that only a main text has, no address, between its neighbours, or ""."""
     words = side.words
-    for n in np.flatnonzero(side.own & words.main & words.numbers).tolist():
+    own = np.flatnonzero(side.own & words.main & words.numbers).tolist()
+    others = {*addressed, *_DIGITS.findall(other.words.wording.text)} if own else addressed
+    for n in own:
         if any(number not in others for number in _DIGITS.findall(words.tokens[n])):
             return " ".join(words.tokens[max(0, n - 1) : n + 2])
     return ""
@@ -508,12 +511,11 @@ def _rank_alike(compared: _Compared) -> tuple[object, ...]:
 
 def _are_called_alike(mine: str, theirs: str) -> bool:
     """Whether two addresses may name one document: by all numbers of one, or by their last name."""
-    urls = [url.partition("?")[0] for url in (mine, theirs)]
-    paths = (url.partition("://")[2].partition("/")[2] for url in urls)
-    numbers, others = map(set, map(_DIGITS.findall, paths))
+    one, other = (url.partition("?")[0] for url in (mine, theirs))
+    numbers, others = set(_find_numbers(one)), set(_find_numbers(other))
     if numbers and others:
         return numbers <= others or others <= numbers
-    return last_segment(urls[0]) == last_segment(urls[1])
+    return last_segment(one) == last_segment(other)
 
 
 def _rank(page: Facts, candidate: Candidate, other: Facts) -> tuple[object, ...]:

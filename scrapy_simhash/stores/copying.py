@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 from contextlib import ExitStack
 from pathlib import Path
+from shutil import rmtree
 from typing import TYPE_CHECKING, Any
 
 import lmdb
 
 from scrapy_simhash._files import open_whole, sync_folder
-from scrapy_simhash.errors import StoreError
+from scrapy_simhash.errors import StoreError, StoreUnavailableError
 from scrapy_simhash.stores.keyvalues import cut
 from scrapy_simhash.stores.lmdb import (
     DATA_FILE,
@@ -37,14 +38,17 @@ def compact(store: Store) -> dict[str, int]:
         `bytes_before` and `bytes_after`.
 
     Raises:
-        OSError: the disk is full or failed; the store is unchanged.
-        StoreError: the store is on a server, damaged, or open in another process.
+        OSError: the copy cannot take the place of the file; the store is unchanged.
+        StoreError: the store is on a server, damaged, or open in another process; or the disk is
+            full or failed: the store is unchanged.
     """
     engine = store.engine
     if not isinstance(engine, LmdbEngine):
         raise StoreError(f"{engine.url} is in no folder; --compact is for folders")
     engine.keep_out()
     data, lock, before = Path(engine.url, DATA_FILE), Path(engine.url, LOCK_FILE), engine.measure()
+    for left in data.parent.glob(f".{DATA_FILE}.*"):  # of a process that was killed
+        rmtree(left)
     with open_whole(data, overwrite=True) as file:
         engine.run(lambda values: _copy_rows(values, file.name), writing=False)
         # It counts the transactions of the old file; without one, this file would look copied here.
@@ -56,12 +60,16 @@ def compact(store: Store) -> dict[str, int]:
 
 def _copy_rows(source: LmdbValues, target: str) -> None:
     # LMDB's own compact copy is SIGSEGV where a fingerprint has 300 documents (lmdb 3.0.0).
-    with lmdb.open(target, subdir=False, lock=False, sync=False, **OPTIONS) as copy:
-        for name, flags in DATABASES.items():
-            made, rows = copy.open_db(name.encode(), **flags), source.databases[name]
-            for some in cut(source.transaction.cursor(rows), _ROWS_PER_COMMIT):
-                with copy.begin(write=True) as writing:
-                    writing.cursor(made).putmulti(some, append=True)
+    try:
+        with lmdb.open(target, subdir=False, lock=False, sync=False, **OPTIONS) as copy:
+            for name, flags in DATABASES.items():
+                made, rows = copy.open_db(name.encode(), **flags), source.databases[name]
+                for some in cut(source.transaction.cursor(rows), _ROWS_PER_COMMIT):
+                    with copy.begin(write=True) as writing:
+                        writing.cursor(made).putmulti(some, append=True)
+    except (lmdb.Error, OSError) as error:  # of the copy: the store did not fail
+        told = f"the store could not be packed and is unchanged: {error}; make room for its copy"
+        raise StoreUnavailableError(told) from error
 
 
 def back_up(store: Store, folder: Path) -> dict[str, Any]:
@@ -95,7 +103,10 @@ def back_up(store: Store, folder: Path) -> dict[str, Any]:
     with ExitStack() as undo:
         undo.callback(target.rmdir)
         if problems := store.check():
-            raise StoreError(f"no backup was made of a store with damage: {problems[0]}")
+            raise StoreError(
+                f"no backup was made of a store with damage: {problems[0]}. `scrapy simhash check` "
+                "lists all of it, and `check --rebuild` mends its tables"
+            )
         try:
             with open_whole(target / DATA_FILE, overwrite=False) as file:
                 engine.env.copyfd(file.fileno())

@@ -70,6 +70,7 @@ MOST_CANDIDATES = 512
 NOISE = b"noise"
 _LEADS, _MEMBERS = Struct(">Q8sQ"), Struct("8x24s")  # of FINGERPRINTS and SITES
 _CHECKSUM_BYTES = 8
+# Hosts whose samples are read ahead: those met last, as candidates of a mirror's page are there.
 _HOSTS_REMEMBERED, _HOSTS_AHEAD = 10_000, 8
 
 
@@ -483,7 +484,10 @@ def pack_row(key: bytes, row: msgspec.Struct) -> bytes:
 def unpack_row(kind: type[Item], key: bytes, packed: bytes) -> Item:
     """Read the row of a key, or raise a DamagedError."""
     what = f"{kind.__name__.lower()} at key {key.hex()}"
-    return msgspec.msgpack.decode(unseal(what, key, packed), type=kind)
+    try:
+        return msgspec.msgpack.decode(unseal(what, key, packed), type=kind)
+    except msgspec.MsgspecError as error:
+        raise DamagedError(f"damaged {what}: {error}") from error
 
 
 def read_rows(

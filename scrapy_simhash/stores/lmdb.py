@@ -97,6 +97,7 @@ _CURES = {
     "move it away, or name another folder",
     "VersionMismatchError": "was written by another LMDB engine; name another folder",
     "CorruptedError": "is damaged; restore it from a backup",
+    "ReadersFullError": "has too many readers; end some of the processes that use it",
     "MapFullError": f"has reached its largest size, {_MAP_BYTES >> 30} GiB; prune it",
     # Without a limit, it is the number of the last page that cannot be, in the first ones.
     "MemoryError": f"needs {_MAP_BYTES >> 30} GiB of address space (not of memory): lift the limit "

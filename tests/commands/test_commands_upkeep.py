@@ -1,4 +1,4 @@
-"""`check`, `check --rebuild`, `prune`: what they do, print and refuse."""
+"""`check`, `check --compact`, `check --rebuild`, `prune`: what they do, print and refuse."""
 
 import re
 import time

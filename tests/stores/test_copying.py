@@ -6,9 +6,10 @@ import stat
 from contextlib import nullcontext
 from pathlib import Path
 
+import lmdb
 import pytest
 
-from scrapy_simhash.errors import StoreError, StoreUnusableError
+from scrapy_simhash.errors import StoreError, StoreUnavailableError, StoreUnusableError
 from scrapy_simhash.stores import copying
 from scrapy_simhash.stores.copying import back_up, compact
 from scrapy_simhash.stores.opening import open_as_it_is
@@ -62,6 +63,23 @@ def test_no_compaction_while_somebody_has_it_open(folder: Path, *, readonly: boo
     assert (folder / "data.mdb").read_bytes() == before
 
 
+def test_a_compaction_without_room_leaves_the_store_as_it_was(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its disk did not fail: the store is neither suspect nor given up."""
+
+    def fill(*_: object, **__: object) -> None:
+        raise lmdb.DiskError("No space left on device")
+
+    before = (folder / "data.mdb").read_bytes()
+    with open_as_it_is(str(folder)) as store, monkeypatch.context() as patched:
+        patched.setattr(lmdb, "open", fill)
+        with pytest.raises(StoreUnavailableError, match=r"unchanged: No space.*make room"):
+            compact(store)
+        assert store.check() == []
+    assert ((folder / "data.mdb").read_bytes(), (folder / "suspect").exists()) == (before, False)
+
+
 KILLED = """
 import os, signal, sys
 from pathlib import Path
@@ -93,6 +111,7 @@ def test_a_compaction_that_is_killed_loses_nothing(folder: Path, at: str) -> Non
         assert killed.process.wait() == -signal.SIGKILL
     assert (folder / "data.mdb").read_bytes() == before
     pack(folder)
+    assert not list(folder.glob(".data.mdb.*"))
     with open_lmdb(folder) as store:
         assert (store.check(), [*store.get_documents(range(400))]) == ([], [*range(1, 301)])
 

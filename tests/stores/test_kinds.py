@@ -13,15 +13,17 @@ from typing import Any, ClassVar
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import run_state_machine_as_test
+from hypothesis.stateful import rule, run_state_machine_as_test
 
 from scrapy_simhash import open_store
 from scrapy_simhash.errors import StoreError
 from scrapy_simhash.pages.facts import Recipe
 from scrapy_simhash.stores import keyvalues
+from scrapy_simhash.stores.copying import compact
 from scrapy_simhash.stores.documents import Documents
 from scrapy_simhash.stores.keyvalues import FORMAT, IDENTITIES, TABLES, Engine, Header, KeyValues
 from scrapy_simhash.stores.lmdb import MemoryEngine
+from scrapy_simhash.stores.opening import open_as_it_is
 from scrapy_simhash.stores.store import Store
 from scrapy_simhash.stores.upkeep import read_table
 from scrapy_simhash.tables import Limits, Prober, parse_design
@@ -202,6 +204,13 @@ class LmdbMachine(StoreMachine):
         super().teardown()
         if hasattr(self, "folder"):
             shutil.rmtree(self.folder)
+
+    @rule()
+    def compact(self) -> None:
+        self.store.close()
+        with open_as_it_is(str(self.folder)) as store:
+            compact(store)
+        self.open()
 
 
 TestLmdbMachine = LmdbMachine.TestCase
