@@ -133,7 +133,9 @@ class Config:
                     "escape characters with a special meaning, such as '\\?'"
                 ) from None
         if isinstance(self.ignore, dict):
-            by_host = {_read_host(host): given for host, given in self.ignore.items()}
+            by_host: dict[str, tuple[str, ...]] = dict.fromkeys(map(_read_host, self.ignore), ())
+            for host, given in self.ignore.items():
+                by_host[_read_host(host)] += given  # with "www.", too
             object.__setattr__(self, "ignore", by_host)
         _check_selectors(self.ignore)
         self._check_distance()

@@ -81,7 +81,13 @@ class Others:
     def add(self, decision: Decision) -> None:
         """Count what a near-duplicate and its original differ in, and what kept pages do."""
         if decision.status == "new":
-            self._note_kept(decision.url)
+            # The parameters in which it differs from another page that was kept.
+            for name, form in addresses.list_forms(decision.url):
+                seen = hash((name, form))
+                if seen in self._kept:
+                    self._telling[_shape_of(decision.url), name] += 1
+                elif len(self._kept) < _MOST_KEPT:
+                    self._kept.add(seen)
         if decision.status != "near_duplicate" or decision.reason or not decision.match_url:
             return
         name = addresses.find_parameter(decision.url, decision.match_url)
@@ -111,15 +117,6 @@ class Others:
                 idle, telling = self._idle[shape, name], self._telling[shape, name]
                 if idle >= max(_MANY_ALIKE, _MANY_ALIKE * telling):
                     yield form
-
-    def _note_kept(self, url: str) -> None:
-        """Note the parameters in which a page differs from another one that was kept."""
-        for name, form in addresses.list_forms(url):
-            seen = hash((name, form))
-            if seen in self._kept:
-                self._telling[_shape_of(url), name] += 1
-            elif len(self._kept) < _MOST_KEPT:
-                self._kept.add(seen)
 
 
 def _move(link: LeftLink) -> tuple[tuple[str, str], str] | None:

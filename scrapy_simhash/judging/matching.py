@@ -76,6 +76,7 @@ _LEAST_ALIKE = 0.5
 # Of the main texts of pages that look alike. One word that differs in a text of 32 leaves .83 of
 # its triples, in one of 60 words .9; where words are looked at, so much agrees.
 _LOOKS_ALIKE = 0.9
+_EDITED = "an earlier crawl got that page, and it may have been edited since"
 _STAYED = "pages that were asked for once more did not change there"
 _IN_VAIN = "other pages of that folder were asked for once more, and no drop came of it"
 _QUOTED, _DIGITS = re.compile("['\"]"), re.compile(r"\d+")
@@ -351,7 +352,9 @@ class Judge:
         """
         parted = []
         for place, each in enumerate(compared):
-            if each.kept and each.pages and each.sites:
+            if not self._is_of_this_crawl(each.candidate):
+                compared[place] = each._replace(stays=_EDITED)
+            elif each.kept and each.pages and each.sites:
                 alone = int(each.sides[0].alone.sum()) if each.sides else len(each.pages[0].words)
                 far = not _are_called_alike(page.facts.url, each.kept.page.facts.url)
                 kept = each.kept._replace(far=far)
@@ -360,8 +363,7 @@ class Judge:
             words = len(pages[0].words)
             if alone > _MOST_IN_DOUBT * words and words >= STUB_WORDS:
                 break
-            in_vain = self.is_in_vain(kept)
-            found = _IN_VAIN if in_vain else self._doubt(page, kept, pages, sites)
+            found = _IN_VAIN if self.is_in_vain(kept) else self._doubt(page, kept, pages, sites)
             if isinstance(found, Doubt):
                 self.doubt = found
                 break
@@ -473,9 +475,10 @@ class Judge:
         """Tell how a document stands in this crawl."""
         if candidate.young:
             return "young"
-        record = candidate.record
-        got = self.incremental or (record is not None and self.crawl in record.crawls)
-        return "got" if got else "earlier"
+        return "got" if self.incremental or self._is_of_this_crawl(candidate) else "earlier"
+
+    def _is_of_this_crawl(self, candidate: Candidate) -> bool:
+        return candidate.record is not None and self.crawl in candidate.record.crawls
 
     def _rank(self, compared: _Compared) -> tuple[object, ...]:
         """Rank documents: by standing, then as `_rank_alike`."""
@@ -484,8 +487,7 @@ class Judge:
     def _make_match(self, compared: _Compared) -> Match:
         mine, theirs = compared.facts
         better_url = is_better_url(mine.url, mine.canonical, theirs.url, theirs.canonical)
-        standing = self._stand(compared.candidate)
-        return compared.describe(standing=standing, better_url=better_url)
+        return compared.describe(standing=self._stand(compared.candidate), better_url=better_url)
 
 
 def _choose(page: Facts, candidates: Iterable[Candidate]) -> Iterator[tuple[Candidate, Facts]]:
@@ -561,24 +563,23 @@ def compare_by_words(
 
 def compare_plainly(first: Facts, second: Facts, rule: Rule) -> Match:
     """Compare two documents without their words, by digest or distance, whichever comes first."""
-    return _compare_plainly(first, Candidate(-1, 0), second, rule).describe()
+    distance = (first.fingerprint ^ second.fingerprint).bit_count()
+    return _compare_plainly(first, Candidate(distance, 0), second, rule).describe()
 
 
 def _compare_plainly(page: Facts, candidate: Candidate, kept: Facts, rule: Rule) -> _Compared:
-    distance = (page.fingerprint ^ kept.fingerprint).bit_count()
     if page.scope != kept.scope:
         deciding, duplicate = Deciding.SCOPE, False
     elif page.stub or kept.stub:
         deciding = Deciding.DIGEST
         duplicate = page.stub == kept.stub and page.text_digest == kept.text_digest
     elif not rule.by_words:
-        deciding, duplicate = Deciding.DISTANCE, distance <= rule.distance
+        deciding, duplicate = Deciding.DISTANCE, candidate.distance <= rule.distance
     elif page.sketch and kept.sketch:
         deciding, duplicate = Deciding.WORDS, False
     else:
         deciding = Deciding.NO_WORDS
-        duplicate = distance <= min(rule.distance, PLAIN_DISTANCE_BITS)
-    candidate = candidate._replace(distance=distance)
+        duplicate = candidate.distance <= min(rule.distance, PLAIN_DISTANCE_BITS)
     return _Compared(candidate, (page, kept), duplicate, deciding.value)
 
 

@@ -40,8 +40,8 @@ def test_defaults() -> None:
         ("IGNORE", [".stock", "p > b"], (".stock", "p > b")),
         (
             "IGNORE",
-            {"www.Shop.example": [".stock"], "b.example": "b"},
-            {"shop.example": (".stock",), "b.example": ("b",)},
+            {"www.Shop.example": [".stock"], "shop.example": "p", "b.example": "b"},
+            {"shop.example": (".stock", "p"), "b.example": ("b",)},
         ),
         *(("HAND_OVER_TEXT", "True", True), ("HAND_OVER_TEXT", "html2txt", "html2txt")),
     ],
