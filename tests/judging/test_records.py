@@ -4,6 +4,7 @@ import json
 import random
 import re
 import unicodedata
+from itertools import product
 from unittest.mock import Mock
 
 import pytest
@@ -200,18 +201,47 @@ def test_siblings_are_kept(siblings: str) -> None:
     assert list_dropped(pages) == []
 
 
+COLOURS, SIZES = ("red", "blue", "green"), ("small", "large", "huge")
+
+
 def test_variants_in_the_words_of_all_products() -> None:
-    """ "Colour: black" is on so many pages of a site that it is template."""
-    colours = ("black", "white", "red")
+    """ "Colour: red" is on so many pages of a site that it is template."""
     pages = [
-        (f"/p/{number}{path}", make_article(number, beside=f"<p>{', '.join(colours)}{beside}"))
+        (f"/p/{number}{path}", make_article(number, beside=f"<p>{', '.join(COLOURS)}{beside}"))
         for number in range(9)
         for path, beside in (
             ("", ""),
-            *((f"/{each}", f"<p>Colour: {each}. Article {number}{len(each)}.") for each in colours),
+            *((f"/{each}", f"<p>Colour: {each}. Article {number}{len(each)}.") for each in COLOURS),
         )
     ]
     assert list_dropped(pages) == []
+
+
+@pytest.mark.parametrize(("products", "words"), [(1, 0), (12, 120), (12, 0)])
+def test_variants_at_numbers(products: int, words: int) -> None:
+    """Of three values, each of which a fifth of the pages have: as stubs, and beside long texts."""
+    pages = []
+    values = product(range(products), COLOURS, SIZES, ("In stock", "Sold out"))
+    for place, (number, *own) in enumerate(values):
+        name, text = f"Thing {make_words(number, 1)[0]}", lay_out(make_words(number, words))
+        html = f"<title>{name}</title><h1>{name}</h1>{text}<ul><li>{'<li>'.join(own)}</ul>"
+        pages.append((f"/item/{8_813 + 13 * place}", html))
+    assert list_dropped(shuffle(pages, 0)) == []
+    assert list_dropped([pages[7], ("/item/1", pages[7][1])]) == ["/item/1"]
+
+
+def test_views_of_threads_that_say_nothing_more() -> None:
+    """A public report: threads of two pages, windows of 20 posts, and single posts."""
+    pages, copies = [], []
+    for thread in range(8):
+        posts = [f"<div>user{n % 7} {lay_out(make_words(50 * thread + n, 36))}" for n in range(40)]
+        shown = {f"/t/{thread}?page={at}": (20 * at - 20, 20 * at) for at in (1, 2)}
+        shown |= {f"/t/{thread}/{n}": (max(0, n - 10), n + 10) for n in range(3, 38, 7)}
+        shown |= {f"/post/{thread}-{n}": (n, n + 1) for n in range(0, 40, 8)}
+        head = f"<title>Thread {thread}</title><nav>Home Help</nav><main><h1>Thread {thread}</h1>"
+        pages += [(path, head + "</div>".join(posts[slice(*at)])) for path, at in shown.items()]
+        copies += [f"/t/{thread}/{n}" for n in (10, 31)]
+    assert list_dropped(pages) == copies
 
 
 VIEWS = ["/p/{}/view", "/p/{}?view=1"]
