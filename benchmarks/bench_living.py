@@ -1,9 +1,9 @@
 """What is found, missed and lost where answers vary by themselves, and at how many requests?
 
 Crawls each site of `living.py` with the plugin's defaults, all addresses in a random order, 16 at
-once, in a process of its own, with a store of its own. With `--attacks`, also those of
-`living_attacks.py`; with `--pages`, also the pages of labelled folders, with three parts that vary
-(`living_pages.py`).
+once, in a process of its own, with a store of its own; `-s CONCURRENT_REQUESTS=1`, or any setting,
+is for all crawls. With `--attacks`, also the sites of `living_attacks.py`; with `--pages`, also the
+pages of labelled folders, with three parts that vary (`living_pages.py`).
 An answer takes 10 ms, give or take half; nothing is fetched from anywhere.
 
 - right, wrong: pages dropped for one of the same document, of another one;
@@ -19,7 +19,6 @@ from __future__ import annotations
 import asyncio
 import json
 import tempfile
-import time
 from collections import Counter, defaultdict
 from fnmatch import fnmatch
 from itertools import product
@@ -79,13 +78,13 @@ def crawl_here(given: dict[str, Any]) -> dict[str, Any]:
         body = made.body if isinstance(made.body, bytes) else made.body.encode()
         return HtmlResponse(request.url, made.status, headers, body, request=request)
 
-    began = time.monotonic()
-    settings = {"ADDONS": PLUGIN, "SIMHASH_STORE": given["store"]}
+    settings = {"ADDONS": PLUGIN, "SIMHASH_STORE": given["store"], **given["settings"]}
     spider = crawl(LivingSpider, answer, settings, site=site, seed=seed)
-    assert spider.crawler.stats is not None  # noqa: S101
+    stats = spider.crawler.stats
+    assert stats is not None  # noqa: S101
     return {
-        "seconds": round(time.monotonic() - began, 1),
-        "asked": spider.crawler.stats.get_value("simhash/refetched", 0),
+        "seconds": round(stats.get_value("elapsed_time_seconds"), 1),
+        "asked": stats.get_value("simhash/refetched", 0),
         "items": spider.items,
     }
 
@@ -165,6 +164,7 @@ def main() -> None:
     parser.add_argument("--pages", nargs="+", default=[], metavar="FOLDER", help="real pages, too")
     parser.add_argument("--seeds", type=int, default=1, help="orders of the pages (default 1)")
     parser.add_argument("--beside", type=Path, metavar="CHECKOUT", help="another one, in turns")
+    parser.add_argument("-s", action="append", default=[], type=lambda given: given.split("=", 1))
     options = parser.parse_args()
     makers = _find_sites(options.pages)
     wanted = options.sites or [name for name in makers if options.attacks or name not in ATTACKS]
@@ -172,7 +172,7 @@ def main() -> None:
     checkouts = {"this": ROOT} | ({"beside": options.beside} if options.beside else {})
     crawls = defaultdict[str, list[dict[str, Any]]](list)
     for site, seed in product(chosen, range(options.seeds)):
-        given = {"site": site, "seed": seed, "pages": options.pages}
+        given = {"site": site, "seed": seed, "pages": options.pages, "settings": dict(options.s)}
         for label, checkout in checkouts.items():
             crawls[label].append(measure(checkout, given, makers[site]()))
     for label, each in crawls.items():

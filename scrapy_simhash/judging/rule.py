@@ -76,7 +76,7 @@ PARAGRAPH_SHARE = 0.9
 # so many times the common ones.
 FIELD_WORDS = 6
 INSERTED_SHARE = 0.5
-# What a browser may draw a page with little text from differs in so many bits at most.
+# Data beside little text differ in so many bits at most; 5 and 20 do the same on all sets.
 MOST_BITS_OF_ONE_DATA = 10
 _WORDS_SHOWN = 10
 DECLARED = "one declares the other, or both one address, as original or as a view"
@@ -86,7 +86,8 @@ DECLARED = "one declares the other, or both one address, as original or as a vie
 _CELL_WORDS, _MOST_CELLS = 4, 2
 # Of two names each says what the other one does not.
 _BOTH_APART = 2
-# Frames end before and behind so much of the common words.
+# Frames end before and behind so much of the common words: at 0, two pairs more of the second set
+# are missed, and one of the third.
 _SHARE_OF_ENDS = 0.03
 _TWO_DATA = "little text and much data, from which a browser may draw two pages"
 OTHER_REST = "other words beyond those that are kept"
@@ -619,7 +620,6 @@ def _part_one_name(pair: _Pair) -> Iterator[str]:
             both = bool(one and another)  # else one may be a mirror, with a frame of its own
             yield _find_edit(pair, pair.gaps if both else filter(pair.is_inside, pair.gaps))
             yield _find_strange(pair) if both else ""
-        yield _find_address_word(pair)  # of what stands behind a name
         yield _find_two_names(pair)
     if paragraph := find_paragraph(side):
         yield f"a paragraph of its own: {paragraph!r}"
