@@ -148,15 +148,6 @@ def crowded(count: int, prefix_bits: int = 20) -> NDArray[np.uint64]:
     return values
 
 
-def test_a_prefix_with_a_fifth_of_all_is_cut() -> None:
-    values, most = crowded(60_000), 2_000
-    plan = plan_cells(values, 1.0, 3, 4, most)
-    cells = gather(plan, [values])
-    assert max(cell.size for cell in cells.values()) <= most
-    assert any(len(path) > 1 for path in plan.paths)
-    assert join(plan, cells, 3) == find_all(values, 3).tolist()
-
-
 def query(
     queries: list[int], chunks: list[list[int]], distance: int, blocks: int | None = None
 ) -> list[list[int]]:

@@ -79,6 +79,24 @@ async def test_copies_with_changes_are_dropped(
     assert all(re.search(named, tests) for tests in dropped)
 
 
+FOOT = "now it is {0}:{0}, and {0} guests and {0} members are here"
+
+
+@pytest.mark.parametrize(
+    ("title", "words"), [("{1}", 90), ("({0}) {1} - Board", 90), ("{1}", 7_000)]
+)
+async def test_copies_with_counts_are_dropped(tmp_path: Path, title: str, words: int) -> None:
+    """Reported of boards: in the foot, before the title, and beyond the words that are kept."""
+
+    def make(n: int, number: int) -> str:
+        said = make_words(n, words)
+        called, counts = (each.format(10 + number % 50, said[:4]) for each in (title, FOOT))
+        return f"<title>{called}</title><main><h1>{said[:4]}</h1><p>{said}</main><p>{counts}"
+
+    pages = {f"/t/{n}{end}": partial(make, n) for end in ("", "?from=mail") for n in range(10)}
+    assert (await crawl_pages(tmp_path, pages)).paths == [f"/t/{n}" for n in range(10)]
+
+
 async def test_an_explanation_leaves_out_what_the_crawl_left_out(run: Run, tmp_path: Path) -> None:
     """With the log, or by what the store has."""
     done = await crawl_pages(tmp_path, shop())

@@ -95,10 +95,7 @@ class Offline:
 async def test_a_user_in_an_address_is_shown_nowhere(
     run: Run, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    answered: dict[str, Any] = {
-        "DOWNLOADER_MIDDLEWARES": {Offline: 1000},
-        "SIMHASH_ACTION": "flag",
-    }
+    answered: dict[str, Any] = {"DOWNLOADER_MIDDLEWARES": {Offline: 1000}, "SIMHASH_ACTION": "flag"}
     with caplog.at_level(logging.DEBUG, "scrapy_simhash"):
         crawled = await crawl(tmp_path / "s", URLS, **answered)
         await crawl(tmp_path / "dropping", URLS, **(answered | {"SIMHASH_ACTION": "drop"}))

@@ -51,8 +51,8 @@ def test_words_between_the_same_words_are_cut_out_of_other_pages() -> None:
 def test_blocks_behind_the_same_block_are_cut_out() -> None:
     tags = "h1 p h2 li li p"
     box = "customers also bought"
-    first = make(TEXT[0], TEXT[1], box, "red lamp", "blue chair", "about us", tags=tags)
-    second = make(TEXT[0], TEXT[1], box, "green box", "old door", "about us", tags=tags)
+    first = make(*TEXT, box, "red lamp", "blue chair", "about us", tags=tags)
+    second = make(*TEXT, box, "green box", "old door", "about us", tags=tags)
     changes = learn(first, second)
     other = make("a", "b", box, "x y", "z w", "v u", "about us", tags="h1 p h2 li li li p")
     assert cut(other, changes) == f"a b {box} about us"
@@ -105,7 +105,7 @@ def test_of_a_list_that_is_drawn_anew_some_entries_may_stay() -> None:
         ("a", "red", "c", "new"),
     ]
     first, second, third = (
-        make(TEXT[0], TEXT[1], "most read", *(f"{word} lamp" for word in words), "about", tags=tags)
+        make(*TEXT, "most read", *(f"{word} lamp" for word in words), "about", tags=tags)
         for words in drawn
     )
     noise = Noise()
@@ -133,15 +133,7 @@ def test_cards_that_stay_on_a_checked_page_are_its_own() -> None:
     tags, own = "h1 p h2 li li li li p", ("a lamp of ours for 2 rooms", "a table for 3 rooms")
     drawn = [("red", "blue"), ("new", "grey"), ("a", "c"), ("e", "f")]
     first, second, *checked = (
-        make(
-            TEXT[0],
-            TEXT[1],
-            "products",
-            *cards,
-            *(f"{word} lamp" for word in words),
-            "about",
-            tags=tags,
-        )
+        make(*TEXT, "products", *cards, *(f"{word} lamp" for word in words), "about", tags=tags)
         for cards, words in zip((("one", "two"), ("three", "four"), own, own), drawn, strict=True)
     )
     changes = learn(first, second)

@@ -1,31 +1,37 @@
 """What users of other tools reported of duplicates, as pages: which are dropped, and no other.
 
-The numbers are those of a trial. Cases 1 (counters), 2 (canonical links), 4 (Chinese), 5
+Two trials gathered them. Of the first one, cases 1 (counters), 2 (canonical links), 4 (Chinese), 5
 (charsets), 6 (characters), 10 (data), 11 (numbers), 14 (spellings) and 15 (galleries) are in
 `test_records.py`, `test_stubs.py` and in the room `pages`, 9 (for members only) in `test_walls.py`;
 8 (countries of a language) and 13 (empty days) are limits that docs name.
+
+Of the second one, traps and sessions are in `test_links.py`, permalinks and walls with an id in
+`test_walls.py`, counts in feet and titles in `test_refetch.py`, pages that are asked for again in
+`test_delivery.py`, disks and kills in `test_crawl_processes.py` and `test_kills.py`, orders in
+`test_complete.py`, records (cards, seats, places, forms, converters) in `test_records.py`. Limits
+that docs name are months without end, walls of a few words with an id, archives and reposts under
+other names, words hidden by CSS, lists in another order, live pages that grow, replaced words.
 """
 
+import itertools
 from collections.abc import Callable, Iterator, Sequence
 from typing import TypeAlias
 
 import pytest
 
-from tests.helpers.pages import make_words
+from tests.helpers.pages import edit_words, make_words
+from tests.helpers.pages import lay_out as in_paragraphs
 from tests.helpers.records import list_dropped
 
-Pages: TypeAlias = Iterator[tuple[str, str | bytes]]
+Pages: TypeAlias = Iterator[tuple[str, str]]
 MENU = "<nav><a>Home</a> <a>About us</a> <a>Contact</a></nav>"
 FOOT = "Copyright Example Media. Privacy. Terms of use apply to all visitors."
 
 
-def lay_out(
-    title: str, main: str, head: str = '<meta charset="utf-8">', menu: str = MENU, foot: str = FOOT
-) -> str:
-    """Lay a page out, with the site's menu and footer."""
+def lay_out(title: str, main: str) -> str:
     return (
-        f"<!doctype html><html><head>{head}<title>{title}</title></head><body>"
-        f"{menu}<main>{main}</main><footer>{foot}</footer></body></html>"
+        f'<!doctype html><html><head><meta charset="utf-8"><title>{title}</title></head><body>'
+        f"{MENU}<main>{main}</main><footer>{FOOT}</footer></body></html>"
     )
 
 
@@ -67,12 +73,31 @@ def cities() -> Pages:
         yield f"/plumber/{city.lower()}", lay_out(f"Plumber in {city} - fast help", main)
 
 
+def orders() -> Pages:
+    """A shop's list in another view, order and size: grandnode2 #441."""
+    for n in range(12):
+        rows = [f"<li>{write(20 * n + k + 2_000, 3 + k % 5)}</li>" for k in range(24)]
+        views = {"": rows[:12], "?v=list": rows[:12], "?size=24": rows, "?size=6": rows[:6]}
+        for query, shown in (views | {"?by=5": sorted(rows[:12], key=len)}).items():
+            yield f"/l/{n}{query}", lay_out(write(n, 3), f"<ul>{''.join(shown)}</ul>")
+
+
+def revisions() -> Pages:
+    """Files at each commit, of which each changes two lines: ruby/git.ruby-lang.org #107."""
+    for n, commit in itertools.product(range(8), range(6)):
+        words = edit_words(make_words(n, 400), 6 * (commit // 2), n)
+        title = f"{make_words(50 + n, 1)[0]}.c - src"
+        yield f"/src/{n}.c?id={commit}f{commit * 7919}a", lay_out(title, in_paragraphs(words, 8))
+
+
 @pytest.mark.parametrize(
     ("case", "copies"),
     [
         (consent, []),
         (forum, [f"/t/{thread}/{n}" for thread in range(8) for n in (10, 31)]),
         (cities, []),
+        (orders, [f"/l/{n}?v=list" for n in range(12)]),
+        (revisions, [f"/src/{n}.c?id={c}f{c * 7919}a" for n in range(8) for c in (1, 3, 5)]),
     ],
 )
 def test_a_public_report(case: Callable[[], Pages], copies: list[str]) -> None:

@@ -354,18 +354,13 @@ def test_a_declared_copy_may_have_more_of_its_own() -> None:
     links = ["", "", f'<link rel="alternate" media="print" href="{HOST}/nine">']
     originals, copies, undeclared = (
         [
-            (
-                path,
-                make_article(7 + place, beside=promotions[number], head=heads_of[place]).replace(
-                    "<h1>", "<main><h1>"
-                ),
-            )
-            for place, path in enumerate(paths)
+            (path, make_article(number, beside=promotion, head=head).replace("<h1>", "<main><h1>"))
+            for number, path, head in zip((7, 8, 9), paths, heads_of, strict=True)
         ]
-        for number, paths, heads_of in (
-            (0, [f"/article/{number}" for number in (7, 8, 9)], links),
-            (1, [*heads], [*heads.values()]),
-            (1, [*heads], ["", "", ""]),
+        for promotion, paths, heads_of in (
+            (promotions[0], [f"/article/{number}" for number in (7, 8, 9)], links),
+            (promotions[1], [*heads], heads.values()),
+            (promotions[1], [*heads], ["", "", ""]),
         )
     )
     assert list_dropped([*ARTICLES[:7], *originals, *copies]) == [*heads]
