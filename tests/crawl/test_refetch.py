@@ -162,6 +162,7 @@ async def test_who_is_asked_again_is_asked_as_the_page_was(tmp_path: Path) -> No
         assert request.meta["proxy_country"] == "de"
         assert "retry_times" not in request.meta
         assert {"dont_retry", "dont_redirect", "dont_cache"} <= request.meta.keys()
+        assert request.meta["download_timeout"] == 3  # of a site that answers at once
 
 
 async def test_without_refetches_or_from_a_cache_all_that_differs_is_said(tmp_path: Path) -> None:
