@@ -62,11 +62,7 @@ def test_crowds_are_joined_by_tables_of_their_own(
     [
         (3, 3, "3 blocks: finding all pairs within 3 bits takes 4 to 64 blocks"),
         (64, None, "distance 64: must be 0 to 63 bits"),
-        (
-            10,
-            40,
-            "40 blocks for 10 bits need 847,660,528 tables; take a number of blocks that needs",
-        ),
+        (10, 40, "40 blocks for 10 bits need 847,660,528 tables; take a number of blocks that"),
     ],
 )
 def test_what_is_refused(distance: int, blocks: int | None, message: str) -> None:

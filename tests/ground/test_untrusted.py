@@ -35,6 +35,7 @@ def test_nothing_unprintable_is_left(text: str) -> None:
 
 
 def test_error_is_one_line_with_its_end() -> None:
+    assert [_printable.format_time(each) for each in (1e308, 1e12, float("nan"))] == ["?"] * 3
     said = _printable.describe_error(ValueError(f"{LONG}{ESCAPES}the end"))
     assert said.isprintable()
     assert "the end" in said
