@@ -4,7 +4,7 @@ import re
 import sys
 import traceback
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 
 # About the length of Scrapy's own lines; a URL may have megabytes.
@@ -78,8 +78,10 @@ def plural(count: int | None, noun: str) -> str:
 
 
 def format_time(seconds: float) -> str:
-    """Write seconds since 1970 in UTC: 2026-05-04 12:34:56."""
-    return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%d %H:%M:%S}"
+    """Write seconds since 1970 in UTC: 2026-05-04 12:34:56, or `?` for no time of this calendar."""
+    with suppress(OverflowError, ValueError):
+        return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%d %H:%M:%S}"
+    return "?"
 
 
 def show_share(share: float) -> str:

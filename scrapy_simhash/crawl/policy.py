@@ -220,7 +220,9 @@ AGAIN_KEY = "simhash_again"
 _OF_THE_PAGE = ("simhash", "_simhash", "redirect_", "retry_times", "download_latency", "rule")
 # A browser draws such pages; without it they are others.
 _OF_BROWSERS = ("playwright", "splash", "zyte_api", "selenium", "pyppeteer")
-_TIMEOUT_SECONDS = 30
+# An answer may take so many times as long as that of the page which waits for it, so that no site
+# that is slow the second time holds up others: all of CONCURRENT_REQUESTS may wait.
+_TIMES_AS_LONG, _LEAST_SECONDS, _MOST_SECONDS = 10, 3, 30
 
 
 async def ask_again(crawler: Crawler, request: Request, url: str) -> tuple[Fetched, bytes] | None:
@@ -239,7 +241,9 @@ async def ask_again(crawler: Crawler, request: Request, url: str) -> tuple[Fetch
         if not (str(key).startswith(_OF_THE_PAGE) or is_item_like(value))
     }
     meta.update(dont_retry=True, dont_redirect=True, dont_cache=True)
-    meta.update({AGAIN_KEY: True}, download_timeout=_TIMEOUT_SECONDS)
+    long_seconds = _TIMES_AS_LONG * request.meta.get("download_latency", _MOST_SECONDS)
+    timeout_seconds = min(max(long_seconds, _LEAST_SECONDS), _MOST_SECONDS)
+    meta.update({AGAIN_KEY: True}, download_timeout=timeout_seconds)
     new: dict[str, Any] = {"callback": NO_CALLBACK, "errback": None, "cb_kwargs": {}, "flags": []}
     again = request.replace(url=url, dont_filter=True, meta=meta, **new)
     mine, theirs = urlparse_cached(request), urlparse_cached(again)

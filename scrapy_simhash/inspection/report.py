@@ -386,4 +386,4 @@ def _render(option: str, **values: object) -> bytes:
     policy = _POLICY.format(base64.b64encode(sha256(style.encode()).digest()).decode())
     shown = Markup(style)  # noqa: S704 - our own file
     template = environment.get_template("report.html")
-    return template.render(**values, policy=policy, style=shown).encode()
+    return template.render(**values, policy=policy, style=shown).encode(errors="backslashreplace")

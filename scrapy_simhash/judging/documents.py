@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import IntEnum, StrEnum
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, Protocol, TypeAlias
 
 import msgspec
 from msgspec import structs
@@ -253,7 +253,7 @@ class Record(msgspec.Struct, array_like=True):
     state: State
     crawls: tuple[str, ...]
     first_time: float
-    original: int = 0
+    original: Annotated[int, msgspec.Meta(ge=0)] = 0
     distance: int = -1
     similarity: float | None = None
     tests: tuple[str, ...] = ()

@@ -62,11 +62,7 @@ def test_crowds_are_joined_by_tables_of_their_own(
     [
         (3, 3, "3 blocks: finding all pairs within 3 bits takes 4 to 64 blocks"),
         (64, None, "distance 64: must be 0 to 63 bits"),
-        (
-            10,
-            40,
-            "40 blocks for 10 bits need 847,660,528 tables; take a number of blocks that needs",
-        ),
+        (10, 40, "40 blocks for 10 bits need 847,660,528 tables; take a number of blocks that"),
     ],
 )
 def test_what_is_refused(distance: int, blocks: int | None, message: str) -> None:
@@ -146,15 +142,6 @@ def crowded(count: int, prefix_bits: int = 20) -> NDArray[np.uint64]:
     near = values[: count // 10 : 7] ^ np.uint64(1 << 3 | 1 << 30)
     values[-near.size :] = near
     return values
-
-
-def test_a_prefix_with_a_fifth_of_all_is_cut() -> None:
-    values, most = crowded(60_000), 2_000
-    plan = plan_cells(values, 1.0, 3, 4, most)
-    cells = gather(plan, [values])
-    assert max(cell.size for cell in cells.values()) <= most
-    assert any(len(path) > 1 for path in plan.paths)
-    assert join(plan, cells, 3) == find_all(values, 3).tolist()
 
 
 def query(

@@ -118,9 +118,7 @@ def test_nothing_raises_and_nothing_is_said_but_by_scrapy(
     assert "Not judged: 18 pages (8 bad encoding, 4 binary, 2 empty, 4 for other reasons); " in told
 
 
-def test_pages_say_why_they_are_not_judged(
-    done: tuple[ScriptCrawl, dict[str, str]],
-) -> None:
+def test_pages_say_why_they_are_not_judged(done: tuple[ScriptCrawl, dict[str, str]]) -> None:
     expected = {path: f"not_judged {reason}" for path, (_, reason) in NOT_JUDGED.items()}
     assert {path: done[1][path] for path in expected} == expected
     others = {done[1][path] for path in PASSING}

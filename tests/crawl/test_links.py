@@ -1,7 +1,8 @@
 """Links of near-duplicates that lead to new pages: counted, or followed at once."""
 
 import logging
-from collections.abc import Iterator
+import zlib
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -89,6 +90,34 @@ async def test_links_that_differ_in_a_session_only_are_told_apart_and_followed_t
         done = await crawl(tmp_path, start, FollowingSpider, **settings)
     assert done.stats["finish_reason"] == "finished"
     assert done.counted[ONLY] == 1  # `/late`, beside eight that came
+
+
+# Reported of other crawlers: which document an address is, and its links.
+TRAPS: dict[str, Callable[[str], tuple[str, list[str]]]] = {
+    "pager": lambda path: (path[-1], [f"{path}{'?&'['?' in path]}p={n}" for n in (2, 3)]),
+    "soft 404": lambda path: (path if path in {"/", "/a/", "/b/"} else "", ["a/", "b/"]),
+    "facets": lambda path: ("".join(sorted(path)), [path + n for n in "abcd" if n not in path]),
+}
+
+
+class Trap(dict[str, Answer]):
+    """A site that has a page for each address."""
+
+    def __init__(self, trap: str) -> None:
+        self.lead = TRAPS[trap]
+
+    def get(self, path: str, default: Any = None) -> Any:  # noqa: ARG002
+        document, links = self.lead(path)
+        return Answer(make_page(make_words(zlib.crc32(document.encode())), links=links).encode())
+
+
+@pytest.mark.parametrize(("trap", "documents"), [("pager", 3), ("soft 404", 4), ("facets", 16)])
+async def test_a_trap_ends(tmp_path: Path, trap: str, documents: int) -> None:
+    with serve({}) as site:
+        site.answers = Trap(trap)
+        done = await crawl(tmp_path, [site.url("/")], FollowingSpider, CLOSESPIDER_PAGECOUNT=60)
+    assert (done.stats["finish_reason"], len(done.paths)) == ("finished", documents)
+    assert len({TRAPS[trap](path)[0] for path in done.paths}) == documents
 
 
 @pytest.mark.parametrize(

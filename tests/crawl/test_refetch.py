@@ -86,6 +86,24 @@ async def test_copies_with_changes_are_dropped(
     assert all(re.search(named, tests) for tests in dropped)
 
 
+FOOT = "now it is {0}:{0}, and {0} guests and {0} members are here"
+
+
+@pytest.mark.parametrize(
+    ("title", "words"), [("{1}", 90), ("({0}) {1} - Board", 90), ("{1}", 7_000)]
+)
+async def test_copies_with_counts_are_dropped(tmp_path: Path, title: str, words: int) -> None:
+    """Reported of boards: in the foot, before the title, and beyond the words that are kept."""
+
+    def make(n: int, number: int) -> str:
+        said = make_words(n, words)
+        called, counts = (each.format(10 + number % 50, said[:4]) for each in (title, FOOT))
+        return f"<title>{called}</title><main><h1>{said[:4]}</h1><p>{said}</main><p>{counts}"
+
+    pages = {f"/t/{n}{end}": partial(make, n) for end in ("", "?from=mail") for n in range(10)}
+    assert (await crawl_pages(tmp_path, pages)).paths == [f"/t/{n}" for n in range(10)]
+
+
 async def test_an_explanation_leaves_out_what_the_crawl_left_out(run: Run, tmp_path: Path) -> None:
     """With the log, or by what the store has."""
     done = await crawl_pages(tmp_path, shop())
@@ -151,6 +169,7 @@ async def test_who_is_asked_again_is_asked_as_the_page_was(tmp_path: Path) -> No
         assert request.meta["proxy_country"] == "de"
         assert "retry_times" not in request.meta
         assert {"dont_retry", "dont_redirect", "dont_cache"} <= request.meta.keys()
+        assert request.meta["download_timeout"] == 3  # of a site that answers at once
 
 
 async def test_without_refetches_or_from_a_cache_all_that_differs_is_said(tmp_path: Path) -> None:

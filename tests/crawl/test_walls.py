@@ -90,6 +90,19 @@ async def test_a_login_whose_links_have_a_session_of_each_answer_is_a_wall(
     assert run("urls", "--store", tmp_path, "--json").answers[0]["same"] == len(menu)
 
 
+@pytest.mark.parametrize("shown", ["Your ray: {:x}.", '<img src="/captcha/{:x}.jpg">'])
+async def test_a_wall_with_an_id_of_each_answer_is_named(tmp_path: Path, shown: str) -> None:
+    """Reported of challenges; one under 32 words would be a page whenever the id is another."""
+    text = " ".join(make_words(99, 40))
+
+    def ask(number: int) -> str:
+        return f"<title>Are you a robot?</title><p>{text} {shown.format(number * 7919**5)}"
+
+    walls: dict[str, Any] = {f"/{'/'.join(make_words(n, 2))}": ask for n in range(12)}
+    done = await crawl_pages(tmp_path, {f"/news/{n}": page(n) for n in range(6)} | walls)
+    assert find_walls(done) == {next(iter(walls)): len(walls) - 1}
+
+
 FIRE = page(1).replace("</head>", '<link rel="canonical" href="/wiki/Fire"></head>')
 PERMALINKS = {
     f"/t/{thread}/post/{10 * thread + post}": page(thread)

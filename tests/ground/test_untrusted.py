@@ -35,6 +35,7 @@ def test_nothing_unprintable_is_left(text: str) -> None:
 
 
 def test_error_is_one_line_with_its_end() -> None:
+    assert [_printable.format_time(each) for each in (1e308, 1e12, float("nan"))] == ["?"] * 3
     said = _printable.describe_error(ValueError(f"{LONG}{ESCAPES}the end"))
     assert said.isprintable()
     assert "the end" in said
@@ -95,10 +96,7 @@ class Offline:
 async def test_a_user_in_an_address_is_shown_nowhere(
     run: Run, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    answered: dict[str, Any] = {
-        "DOWNLOADER_MIDDLEWARES": {Offline: 1000},
-        "SIMHASH_ACTION": "flag",
-    }
+    answered: dict[str, Any] = {"DOWNLOADER_MIDDLEWARES": {Offline: 1000}, "SIMHASH_ACTION": "flag"}
     with caplog.at_level(logging.DEBUG, "scrapy_simhash"):
         crawled = await crawl(tmp_path / "s", URLS, **answered)
         await crawl(tmp_path / "dropping", URLS, **(answered | {"SIMHASH_ACTION": "drop"}))

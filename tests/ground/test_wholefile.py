@@ -2,6 +2,7 @@
 
 import os
 import signal
+import stat
 from pathlib import Path
 
 import pytest
@@ -68,7 +69,8 @@ def test_file_and_folder_are_synced(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     synced: list[tuple[bool, bool]] = []
 
     def note(descriptor: int) -> None:
-        synced.append((Path(f"/proc/self/fd/{descriptor}").is_dir(), (tmp_path / "out").exists()))
+        is_folder = stat.S_ISDIR(os.fstat(descriptor).st_mode)
+        synced.append((is_folder, (tmp_path / "out").exists()))
 
     monkeypatch.setattr(os, "fsync", note)
     with open_whole(tmp_path / "out", overwrite=False):

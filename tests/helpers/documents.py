@@ -6,12 +6,7 @@ from typing import Any, TypeVar
 
 from msgspec import structs
 
-from scrapy_simhash.judging.documents import (
-    Document,
-    Record,
-    StoredDocument,
-    Verdict,
-)
+from scrapy_simhash.judging.documents import Document, Record, StoredDocument, Verdict
 from scrapy_simhash.pages.facts import Facts, Reader, Wording, pack
 from scrapy_simhash.stores.opening import open_store
 from scrapy_simhash.stores.store import Store

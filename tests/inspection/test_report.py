@@ -93,9 +93,9 @@ def test_what_would_be_dropped_is_drawn_at_random_and_weighed(tmp_path: Path) ->
 
 def test_a_log_of_many_hosts_long_words_and_other_versions(tmp_path: Path) -> None:
     hosts = [make_decision(n, url=f"http://h{n}.example/") for n in range(10_000)]
+    odd: dict[str, Any] = {"own_words": ["\x1b" * 100_000], "match_url": "http://\udcff/"}
     long = [
-        make_drop(n, url=f"http://h{n}.example/\u202e{'x' * 100_000}", own_words=["\x1b" * 100_000])
-        for n in range(20)
+        make_drop(n, url=f"http://h{n}.example/\u202e{'x' * 100_000}", **odd) for n in range(20)
     ]
     other = make_decision(1, status="unjudged", crawl="forged\n2026")
     figures = report(tmp_path, lines=[*hosts, *long, other, "{}", "[]", '{"url": 1}'])

@@ -237,12 +237,7 @@ def test_an_address_that_no_rule_may_judge(url: str) -> None:
 @pytest.mark.parametrize(
     ("rule", "directory", "changed", "left"),
     [
-        (
-            "drop-parameter sid",
-            "/d/*.html",
-            {"/d/x.html?sid=1&a=2": "/d/x.html?a=2"},
-            "/d/x?sid=1",
-        ),
+        ("drop-parameter sid", "/d/*.html", {"/d/x.html?sid=1&a=2": "/d/x.html?a=2"}, "/d/x?sid=1"),
         ("drop-parameter sid", "/*", {"/x?sid=1": "/x"}, "/d/x?sid=1"),
         ("drop-parameter sid", "/d/*", {"/d/x?sid=1": "/d/x"}, "/d/x.html?sid=1"),
         ("drop-parameter print=1", "/*", {"/x?print=1": "/x"}, "/x?print=2"),

@@ -16,7 +16,7 @@ import pytest
 
 from scrapy_simhash.config import Config
 from scrapy_simhash.crawl.running import make_open
-from scrapy_simhash.errors import NotJudgedError, SettingError, StoreError, StoreUnusableError
+from scrapy_simhash.errors import NotJudgedError, SettingError, StoreError
 from scrapy_simhash.judge import client
 from scrapy_simhash.judge.client import JudgeProcess, Judges, read_only
 from scrapy_simhash.judge.messages import Gone, Open, Said, Settled
@@ -257,14 +257,6 @@ async def test_an_address_that_cannot_be_sent_costs_no_other_page(
         futures = [judges.ask(odd, page(1).encode())[1], ask(judges, "1", page(1))]
         assert await asyncio.wait_for(outcomes(*futures), 20) == ["failed", "new"]
         assert judges.ends == 0
-
-
-async def test_what_keeps_a_judge_from_opening_a_store_is_told(tmp_path: Path) -> None:
-    (tmp_path / "data.mdb").write_bytes(b"no store at all" * 1_000)
-    with pytest.raises(StoreUnusableError, match="is not an LMDB file"):
-        async with judging(tmp_path):
-            pass
-    assert list_judges() == set()
 
 
 async def test_settings_that_cannot_be_sent_are_refused(tmp_path: Path) -> None:

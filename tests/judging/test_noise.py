@@ -97,7 +97,7 @@ def test_of_a_list_that_is_drawn_anew_some_entries_may_stay() -> None:
         ("a", "red", "c", "new"),
     ]
     first, second, third = (
-        make(TEXT[0], TEXT[1], "most read", *(f"{word} lamp" for word in words), "about", tags=tags)
+        make(*TEXT, "most read", *(f"{word} lamp" for word in words), "about", tags=tags)
         for words in drawn
     )
     noise = Noise()
@@ -125,15 +125,7 @@ def test_cards_that_stay_on_a_checked_page_are_its_own() -> None:
     tags, own = "h1 p h2 li li li li p", ("a lamp of ours for 2 rooms", "a table for 3 rooms")
     drawn = [("red", "blue"), ("new", "grey"), ("a", "c"), ("e", "f")]
     first, second, *checked = (
-        make(
-            TEXT[0],
-            TEXT[1],
-            "products",
-            *cards,
-            *(f"{word} lamp" for word in words),
-            "about",
-            tags=tags,
-        )
+        make(*TEXT, "products", *cards, *(f"{word} lamp" for word in words), "about", tags=tags)
         for cards, words in zip((("one", "two"), ("three", "four"), own, own), drawn, strict=True)
     )
     changes = learn(first, second)

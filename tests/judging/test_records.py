@@ -230,20 +230,6 @@ def test_variants_at_numbers(products: int, words: int) -> None:
     assert list_dropped([pages[7], ("/item/1", pages[7][1])]) == ["/item/1"]
 
 
-def test_views_of_threads_that_say_nothing_more() -> None:
-    """A public report: threads of two pages, windows of 20 posts, and single posts."""
-    pages, copies = [], []
-    for thread in range(8):
-        posts = [f"<div>user{n % 7} {lay_out(make_words(50 * thread + n, 36))}" for n in range(40)]
-        shown = {f"/t/{thread}?page={at}": (20 * at - 20, 20 * at) for at in (1, 2)}
-        shown |= {f"/t/{thread}/{n}": (max(0, n - 10), n + 10) for n in range(3, 38, 7)}
-        shown |= {f"/post/{thread}-{n}": (n, n + 1) for n in range(0, 40, 8)}
-        head = f"<title>Thread {thread}</title><nav>Home Help</nav><main><h1>Thread {thread}</h1>"
-        pages += [(path, head + "</div>".join(posts[slice(*at)])) for path, at in shown.items()]
-        copies += [f"/t/{thread}/{n}" for n in (10, 31)]
-    assert list_dropped(pages) == copies
-
-
 VIEWS = ["/p/{}/view", "/p/{}?view=1"]
 
 
@@ -384,18 +370,13 @@ def test_a_declared_copy_may_have_more_of_its_own() -> None:
     links = ["", "", f'<link rel="alternate" media="print" href="{HOST}/nine">']
     originals, copies, undeclared = (
         [
-            (
-                path,
-                make_article(7 + place, beside=promotions[number], head=heads_of[place]).replace(
-                    "<h1>", "<main><h1>"
-                ),
-            )
-            for place, path in enumerate(paths)
+            (path, make_article(number, beside=promotion, head=head).replace("<h1>", "<main><h1>"))
+            for number, path, head in zip((7, 8, 9), paths, heads_of, strict=True)
         ]
-        for number, paths, heads_of in (
-            (0, [f"/article/{number}" for number in (7, 8, 9)], links),
-            (1, [*heads], [*heads.values()]),
-            (1, [*heads], ["", "", ""]),
+        for promotion, paths, heads_of in (
+            (promotions[0], [f"/article/{number}" for number in (7, 8, 9)], links),
+            (promotions[1], [*heads], heads.values()),
+            (promotions[1], [*heads], ["", "", ""]),
         )
     )
     assert list_dropped([*ARTICLES[:7], *originals, *copies]) == [*heads]

@@ -158,12 +158,6 @@ def test_links_lead_somewhere(page: str) -> None:
                 assert anchor in known, f"{page}:{line}: {target}: no such heading"
 
 
-@pytest.mark.parametrize("page", [*PAGES, "CONTRIBUTING.md", "CHANGELOG.md"])
-def test_lines_fit_on_a_screen(page: str) -> None:
-    lines = (ROOT / page).read_text("utf-8").splitlines()
-    assert [number for number, line in enumerate(lines, 1) if len(line) > 140] == []
-
-
 FIGURES = ROOT / "docs" / "figures"
 # What `pip install 'scrapy-simhash[docs]'` brings.
 TOOLS = ("sphinx", "myst_parser", "furo", "sphinx_argparse_cli")

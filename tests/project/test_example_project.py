@@ -38,15 +38,14 @@ def crawl_example(project: Path) -> tuple[str, dict[str, Any], list[dict[str, An
     return done.stdout, figures, read_lines(project / ".scrapy" / "simhash" / "log.jsonl")
 
 
-def test_manual_pages_are_stored_with_their_licences() -> None:
-    pages = PROJECT / "docsite" / "pages"
-    notice = (pages / "NOTICE").read_text(encoding="utf-8")
-    folders = {path.name for path in pages.iterdir() if path.is_dir()}
-    assert folders == {"httpd", "postgresql"}
-    for name in folders:
-        assert f"{name}/" in notice
-    for licence in re.findall(r"LICENSE-[\w.-]+\.txt", notice):
-        assert (pages / licence).stat().st_size > 1000
+def test_stored_pages_have_a_notice_and_its_licences() -> None:
+    for pages in (LABELLED, PROJECT / "docsite" / "pages"):
+        notice = (pages / "NOTICE").read_text(encoding="utf-8")
+        folders = {path.name for path in pages.iterdir() if path.is_dir()}
+        assert folders
+        assert all(f"{name}/" in notice for name in folders)
+        for licence in re.findall(r"(?:[\w/]+/)?LICENSE-[\w.-]+\.txt", notice):
+            assert ((ROOT if "/" in licence else pages) / licence).stat().st_size > 1000
 
 
 @pytest.mark.slow
@@ -119,10 +118,3 @@ def test_quality_floor(tmp_path: Path, source: str) -> None:
     assert answer["false_negatives"] <= (2 if source else 4), answer["errors"]
     assert answer["plain"]["recall"] < answer["recall"]
     assert answer["site_known"]["known"] > 0
-
-
-def test_labelled_pages_have_a_notice() -> None:
-    notice = (LABELLED / "NOTICE").read_text(encoding="utf-8")
-    folders = {path.name for path in LABELLED.iterdir() if path.is_dir()}
-    assert folders
-    assert all(f"{name}/" in notice for name in folders)

@@ -50,12 +50,6 @@ def test_version_and_entry_point() -> None:
     assert entry.load() is SimhashCommand
 
 
-def test_package_ships_its_types_and_licence() -> None:
-    names = {str(path) for path in files("scrapy-simhash") or ()}
-    assert (PACKAGE / "py.typed").exists()
-    assert any(name.endswith("LICENSE") for name in names)
-
-
 def test_the_settings_page_is_made_of_the_code() -> None:
     page = SETTINGS_PAGE.read_text("utf-8")
     assert page == write_entries(page), "run python -m tests.helpers.reference"
@@ -108,12 +102,14 @@ def test_doctests(module: str) -> None:
     assert doctest.testmod(loaded).failed == 0
 
 
-def test_nothing_is_installed_that_is_not_needed() -> None:
+def test_what_is_needed_is_installed_and_nothing_else() -> None:
     """Where it is installed as a user would: an editable one has a file that names the checkout."""
     names = [path for path in files("scrapy-simhash") or () if path.suffix != ".pth"]
     assert {path.parts[0].partition("-")[0] for path in names} <= {"..", "scrapy_simhash"}
     kinds = {path.suffix for path in names if path.parts[0] == "scrapy_simhash"}
     assert kinds <= {".py", ".pyc", ".typed", ".html", ".css", ".js", ".lua"}
+    assert "LICENSE" in {path.name for path in names}
+    assert (PACKAGE / "py.typed").exists()
 
 
 def test_the_changelog_begins_with_this_version() -> None:

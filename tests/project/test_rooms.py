@@ -88,17 +88,6 @@ def test_no_room_imports_one_that_stands_after_it() -> None:
     assert wrong == []
 
 
-def test_another_room_is_imported_module_by_module() -> None:
-    """But for `batch`, which has functions to show; and no module of it that is private."""
-    wrong = [
-        f"{module}:{line} imports {own}"
-        for module, line, own in list_own_imports()
-        if find_room(own) not in {find_room(module), "ground", "doors"}
-        if (own in FACES and not own.startswith("batch")) or "._" in f".{own}"
-    ]
-    assert wrong == []
-
-
 def test_no_circles_of_files() -> None:
     """Over imports of every kind; those that a face makes of its own room aside."""
     graph: dict[str, set[str]] = {}

@@ -161,6 +161,7 @@ GONE: dict[str, tuple[Plant, str]] = {
         lambda values: values.put(DOCUMENTS, octets(5), values.get(DOCUMENTS, octets(1))[0] or b""),
         "damaged record at key 0000000000000005: checksum differs",
     ),
+    "original below 0": (lambda values: values.put(DOCUMENTS, octets(5), BELOW_0), "`int` >= 0"),
     "text damaged": (
         lambda values: values.put(TEXTS, octets(1), b"no text"),
         "damaged text of document 1: checksum differs; no page is dropped for it until",
@@ -277,6 +278,7 @@ FACTS = Facts(b"\1" * 20, 2**64 - 1, b"\2" * 16, **NAMED, **OCTETS, **NUMBERS)
 DROP: dict[str, Any] = {"original": 3, "distance": 2, "similarity": 0.75, "new_links": 0.25}
 DROP["tests"] = ("distance 2 bits",)
 RECORD = Record(FACTS, State.DUPLICATE, ("crawl-1", "crawl-2"), 1.5, **DROP)
+BELOW_0: bytes = pack_row(octets(5), Record(FACTS, State.DUPLICATE, (), 1.5, original=-1))
 DIGEST = "7c8843a5dd6ae607"
 
 

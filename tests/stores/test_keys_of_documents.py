@@ -19,13 +19,7 @@ from scrapy_simhash.judging.rule import Site
 from scrapy_simhash.pages.facts import SKETCH_BYTES
 from scrapy_simhash.pages.features import sketch_text
 from scrapy_simhash.stores.documents import Documents
-from scrapy_simhash.stores.keys import (
-    CALLED,
-    KEYS_OF_A_PAGE,
-    MOST_UNDER_KEY,
-    make_keys,
-    name_keys,
-)
+from scrapy_simhash.stores.keys import CALLED, KEYS_OF_A_PAGE, MOST_UNDER_KEY, make_keys, name_keys
 from scrapy_simhash.stores.keyvalues import KEYS, number_of
 from scrapy_simhash.stores.store import Store
 from tests.helpers.documents import alter, document, judge, judge_one
