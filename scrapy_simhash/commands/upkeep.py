@@ -4,21 +4,17 @@ from __future__ import annotations
 
 import sys
 import time
-from collections import defaultdict
 from math import inf
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from scrapy_simhash._files import write_whole
 from scrapy_simhash._printable import escape, mask_passwords, plural, printable, show_progress
 from scrapy_simhash.batch import export_archive
-from scrapy_simhash.commands.answering import describe_match, print_fields
 from scrapy_simhash.crawl.running import find_log
 from scrapy_simhash.errors import PartlyFailedError
 from scrapy_simhash.inspection.explanation import add_suggestions
 from scrapy_simhash.inspection.log import find_crawl, find_requested
-from scrapy_simhash.judging.documents import State, StoredDocument
-from scrapy_simhash.pages.addresses import is_better_url
 from scrapy_simhash.stores.opening import open_as_it_is, open_store
 from scrapy_simhash.stores.store import choose_distance
 from scrapy_simhash.stores.upkeep import add_duplicates
@@ -32,52 +28,13 @@ if TYPE_CHECKING:
     from scrapy_simhash.commands.answering import Answer
     from scrapy_simhash.commands.command import Make
     from scrapy_simhash.config import Config
-    from scrapy_simhash.stores.documents import Documents
+    from scrapy_simhash.judging.documents import StoredDocument
     from scrapy_simhash.stores.store import Store
 
 
-_KEPT = ("url", "document", "state", "title", "canonical", "crawls", "time")
-_DROPPED = ("url", "document", "distance", "similarity", "crawls", "time")
-
-
-def list_kept(store: Store, crawl: str | None = None) -> Iterator[dict[str, Any]]:
-    """List the kept pages that have near-duplicates, each with these, in order of their arrival.
-
-    Reads every record once and the kept ones again; holds some 300 bytes for each near-duplicate.
-    `crawl` is that of the near-duplicates, if not any. A page that was deleted or cannot be read
-    has its number only.
-    """
-
-    def work(stored: Documents) -> dict[int, list[tuple[dict[str, Any], str]]]:
-        groups: defaultdict[int, list[tuple[dict[str, Any], str]]] = defaultdict(list)
-        for number, record in stored:
-            if record.state == State.DUPLICATE and (crawl is None or crawl in record.crawls):
-                shown = StoredDocument(number, record).pick(*_DROPPED) | {"undone": record.spared}
-                groups[record.original].append((shown, record.facts.canonical))
-        return groups
-
-    groups = store.read(work)
-    for number in sorted(groups):
-        kept = store.get_documents([number]).get(number)
-        page = kept.pick(*_KEPT) if kept else dict.fromkeys(_KEPT)
-        better = (
-            shown["url"]
-            for shown, canonical in groups[number]
-            if kept and is_better_url(shown["url"], canonical, kept.facts.url, kept.facts.canonical)
-        )
-        duplicates = [shown for shown, _ in groups[number]]
-        yield {**page, "document": number, "better_url": next(better, ""), "duplicates": duplicates}
-
-
 def _export(config: Config, options: Namespace) -> Iterator[Answer]:
-    """Copy a store, or write its fingerprints, or list its near-duplicates."""
-    if options.what == "duplicates":
-        crawl = find_crawl(find_log(config), options.crawl)
-        with open_as_it_is(config.store) as store:
-            yield from list_kept(store, crawl)
-    elif options.output is None:
-        raise ValueError(f"export {options.what} needs --output, a file or folder to write")
-    elif options.what == "fingerprints":
+    """Copy a store, or write its fingerprints."""
+    if options.what == "fingerprints":
         yield from export_archive(
             config, options.output, all_tables=options.all_tables, overwrite=options.overwrite
         )
@@ -87,19 +44,6 @@ def _export(config: Config, options: Namespace) -> Iterator[Answer]:
         with open_as_it_is(config.store) as store, show_progress("comparing, and copying"):
             made = back_up(store, options.output)
         yield made
-
-
-def _print_export(answer: Answer) -> Iterable[str]:
-    """Write a kept page in a line, and each of its duplicates in one that is indented."""
-    if "duplicates" not in answer:
-        yield from print_fields(answer)
-        return
-    gone = f"document {answer['document']}, deleted or damaged"
-    better = f"  (better: {printable(answer['better_url'])})" * bool(answer["better_url"])
-    yield gone if answer["url"] is None else f"{printable(answer['url'])}{better}"
-    for duplicate in answer["duplicates"]:
-        undone = ", undone" * duplicate["undone"]
-        yield f"    {printable(duplicate['url'])}  ({describe_match(duplicate)}{undone})"
 
 
 _SECONDS_A_DAY = 86_400
@@ -294,22 +238,16 @@ def add_commands(make: Make) -> None:
     add("--dry-run", action="store_true", help="list the drops, change nothing")
     add = make(
         "export",
-        "Copy a store, or write its fingerprints or duplicates. An archive has fingerprints, "
-        "not documents.",
+        "Copy a store, or write its fingerprints. An archive has fingerprints, not documents.",
         _export,
         "export store -o simhash-backup",
         "export fingerprints --tables -o probed.archive",
-        "export duplicates --crawl last",
-        printer=_print_export,
-        takes="store crawl overwrite",
+        takes="store overwrite",
     ).add_argument
-    about = (
-        "store: the whole store, checked, while crawls write; fingerprints: an archive; "
-        "duplicates: a list of the kept pages, each with those dropped, or flagged, for it"
-    )
-    add("what", choices=("store", "fingerprints", "duplicates"), metavar="WHAT", help=about)
+    about = "store: the whole store, checked, while crawls write; fingerprints: an archive"
+    add("what", choices=("store", "fingerprints"), metavar="WHAT", help=about)
     about = "the new folder for a store, or the file for fingerprints"
-    add("-o", "--output", type=Path, metavar="PATH", help=about)
+    add("-o", "--output", type=Path, required=True, metavar="PATH", help=about)
     about = "fingerprints: with all tables of the store, so that it can be probed on its own"
     add("--tables", dest="all_tables", action="store_true", help=about)
     parser = make(

@@ -156,7 +156,7 @@ ESCAPED = r"\x1b[2J\u202egnp\x9b\x07\n\x00"
     ("command", "shown"),
     [
         *(("check", ""), ("log", ESCAPED), (f"explain {AGAIN}", r"\u202e")),
-        *(("export duplicates", ""), ("prune --scope '' --dry-run", ESCAPED)),
+        ("prune --scope '' --dry-run", ESCAPED),
     ],
 )
 def test_hostile_texts_steer_no_terminal(run: Run, store: Path, command: str, shown: str) -> None:
