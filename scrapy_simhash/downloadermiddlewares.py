@@ -46,6 +46,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 CLOSE_REASON = "simhash_store_unusable"
+_DETAILS = " Details: scrapy simhash report"
 _POLLING_SECONDS = 1.0
 _GONE = {404, 410}
 _MOST_LINKS_LOGGED = 1_000  # for people
@@ -191,7 +192,7 @@ class SimhashDownloaderMiddleware:
         interval_seconds = self._crawler.settings.getfloat("LOGSTATS_INTERVAL")
         if interval_seconds and loop.time() >= self._told + interval_seconds:
             self._told = loop.time()
-            if progress := self.end.describe_progress():
+            if progress := self.end.summary.describe_progress():
                 self._logger.info(progress)
         # Else the spider would close only after them.
         if self._judges is not None and self._judges.waiting and running.is_closing(self._crawler):
@@ -201,15 +202,18 @@ class SimhashDownloaderMiddleware:
 
     async def spider_closed(self, reason: str) -> None:
         """Write what is left, and log what a person should know of the crawl."""
-        self._ended, limits = reason, self.end.describe_limits(reason)
+        self._ended = reason
         if self._judges is not None:
-            await self._close(self._judges, limits)
+            await self._close(self._judges)
         if self._looks:
             return
-        for level, text in self.end.list_lines(limits, has_log=self._log.path is not None):
-            self._logger.log(level, "%s", running.add_option(text, self._option))
+        for line in self.end.summary.list_lines():
+            details = _DETAILS * (line.about == "hosts" and self._log.path is not None)
+            level = logging.WARNING if line.warns else logging.INFO
+            said = running.add_option(line.said + details, self._option)
+            self._logger.log(level, "%s", said)
 
-    async def _close(self, judges: Judges, limits: str) -> None:
+    async def _close(self, judges: Judges) -> None:
         """Have everything written, and count and log the links that only dropped pages had."""
         if self._polling is not None:
             self._polling.cancel()
@@ -223,14 +227,11 @@ class SimhashDownloaderMiddleware:
                 plural(closed.unwritten, "change"),
             )
         found = await asyncio.to_thread(self.end.find_not_followed, closed)
-        number = len(found) + closed.beyond * bool(found)
-        if number:
+        if number := self.end.summary.not_followed:
             self._crawler.stats.inc_value("simhash/links/only_on_dropped_pages", number)
         for link in found[:_MOST_LINKS_LOGGED]:
             found_on = {"match_url": link.page_url, "new_links": link.new_links, "links": number}
             self._log.write(self._log.pass_over(link.url, status=logs.NOT_FOLLOWED, **found_on))
-        if limits and self._log.has_lines:
-            self._log.write(self._log.pass_over("", reason=limits, status=logs.CUT_OFF))
         self._log.close()
         if self._log.lost:
             self._crawler.stats.inc_value("simhash/failed/log", self._log.lost)
@@ -398,5 +399,6 @@ class SimhashDownloaderMiddleware:
     def _write_forgotten(self, page: JudgedPage, reason: str) -> None:
         """Write into the log that a page is no original after all."""
         url, document = page.decision.url, page.decision.document
+        self.end.summary.forgotten += 1
         line = self._log.pass_over(url, reason=reason, status=logs.FORGOTTEN, document=document)
         self._log.write(line)

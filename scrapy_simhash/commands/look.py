@@ -17,7 +17,7 @@ from scrapy_simhash.inspection import log as logs
 from scrapy_simhash.inspection.explanation import explain
 from scrapy_simhash.inspection.report import write_report
 from scrapy_simhash.inspection.urlrules import describe, find_rules, list_discarder_rules
-from scrapy_simhash.judge.log import CUT_OFF, FORGOTTEN, NOT_FOLLOWED
+from scrapy_simhash.judge.log import FORGOTTEN, NOT_FOLLOWED
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -92,7 +92,6 @@ def print_explanation(answer: Answer) -> Iterable[str]:
         for reason in [each.get("reason")]
     )
     facts = {
-        "now": answer.get("now", ""),  # the verdict may be false by now
         "here (-)": here,
         "there (+)": there,
         "only here": only[0],
@@ -147,7 +146,7 @@ def _report(config: Config, options: Namespace) -> Iterator[Answer]:
 
 def _print_report(answer: Answer) -> Iterable[str]:
     yield f"{printable(answer['file'])}: {answer['file_bytes']:,} bytes"
-    yield from (f"{question} {printable(said)}" for question, said in answer["answers"].items())
+    yield from map(printable, answer["said"].values())
     yield from (f"note: {printable(note)}" for note in answer["missing"])
 
 
@@ -202,8 +201,8 @@ def add_commands(make: Make) -> None:
         takes="store log crawl",
     ).add_argument
     about = f"only pages with this one: {', '.join(logs.STATUSES)}; {FORGOTTEN}; or "
-    about += f"links: {NOT_FOLLOWED}; or crawls: {CUT_OFF}"
-    statuses = [*logs.STATUSES, FORGOTTEN, NOT_FOLLOWED, CUT_OFF]
+    about += f"links: {NOT_FOLLOWED}"
+    statuses = [*logs.STATUSES, FORGOTTEN, NOT_FOLLOWED]
     add("--status", choices=statuses, metavar="STATUS", help=about)
     add("--url", metavar="TEXT", help="only URLs (or matched URLs) that contain it")
     add("--last", type=int, metavar="N", help="only the last N decisions")

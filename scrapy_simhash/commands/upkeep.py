@@ -143,54 +143,38 @@ def _undo(config: Config, options: Namespace) -> Iterator[Answer]:
         originals = {
             each.record.original if each.state == "duplicate" else each.document for each in kept
         }
-        shown = {_name_shown(each) for each in kept if each.text}
 
         def choose(document: StoredDocument) -> bool:
-            dropped, same = document.state == "duplicate", _name_shown(document) in shown
             return (
-                (dropped or (same and not urls))
+                document.state == "duplicate"
                 and (not urls or document.facts.url in urls)
-                and (original is None or document.record.original in originals or same)
+                and (original is None or document.record.original in originals)
                 and (crawl is None or crawl in document.record.crawls)
             )
 
         found = store.list_documents(choose)
-        drops = [document for document in found if document.state == "duplicate"]
         requested = find_requested(config, {document.facts.url for document in found})
-        # Where only the original shows that; but a wall's may stand for another page, too.
-        if len(found) - len(drops) <= 1 and not (drops and requested):
-            found = drops
         answers = [_describe(store, document, requested) for document in found]
         if options.output is not None:  # before anything changes: the file may not be writable
             urls_found = [f"{escape(answer['url'])}\n" for answer in answers]
             write_whole(options.output, urls_found, overwrite=options.overwrite)
-        if drops and not dry_run:
-            store.spare([document.document for document in drops])
+        if found and not dry_run:
+            store.spare([document.document for document in found])
         # Last, because the reader of the answers may stop early, as `head` does.
         yield from answers
         left = {*urls}.difference(document.facts.url for document in found)
         if original is not None and not kept:
             left.add(original)
         if found:
-            sys.stderr.write(_describe_undone(len(drops), len(found) - len(drops), dry_run=dry_run))
+            done = f"{plural(len(found), 'page')} listed, nothing undone"
+            if not dry_run:
+                done = f"{plural(len(found), 'drop')} undone; what was dropped passes when it is "
+                done += "fetched again"
+            sys.stderr.write(f"{done}\n")
         if left or not found:
             unfit = "was kept, or its drop does not meet all criteria; see --original"
             why = _explain_left(store, left, unfit)
             raise PartlyFailedError(why or "nothing to undo: no drop meets all criteria")
-
-
-def _name_shown(document: StoredDocument) -> tuple[bytes, str, str]:
-    """Name what a reader looks at; around it, pages of a wall may differ."""
-    return document.facts.text_digest, document.facts.title, document.facts.heading
-
-
-def _describe_undone(drops: int, others: int, *, dry_run: bool) -> str:
-    """Describe what was undone, and how many kept pages of the same text are listed."""
-    if dry_run:
-        return f"{plural(drops + others, 'page')} listed, nothing undone\n"
-    kept = f"\n{plural(others, 'kept page')} of the same text listed, too; they pass anyway"
-    undone = f"{plural(drops, 'drop')} undone; what was dropped passes when it is fetched again"
-    return f"{undone}{kept * (others > 0)}\n"
 
 
 def _explain_left(store: Store, urls: Collection[str], unfit: str) -> str:
@@ -223,9 +207,7 @@ def add_commands(make: Make) -> None:
         "undo",
         "Undo drops: list the URLs to fetch again, and let them pass. Drops that meet all given "
         "criteria are undone: the pages pass from then on; they are fetched when a crawl meets "
-        "their addresses, or by a spider of yours that reads the file of -o. With --original, "
-        "kept pages of its main text and title are listed as well, as after a session that "
-        "expired.",
+        "their addresses, or by a spider of yours that reads the file of -o.",
         _undo,
         "undo http://site.example/again --dry-run",
         "undo --original http://site.example/one -o urls.txt",
@@ -233,7 +215,7 @@ def add_commands(make: Make) -> None:
         takes="store crawl overwrite",
     ).add_argument
     add("urls", nargs="*", metavar="URL", help="only drops of these pages")
-    add("--original", metavar="URL", help="only drops for this page, or for its main text")
+    add("--original", metavar="URL", help="only drops for this page")
     add("-o", "--output", type=Path, help="write the URLs to this file, too, one a line")
     add("--dry-run", action="store_true", help="list the drops, change nothing")
     add = make(

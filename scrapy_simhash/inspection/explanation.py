@@ -1,25 +1,24 @@
-"""The command explain: why pages were dropped or kept, and how two of them compare."""
+"""The command explain: why pages were dropped or kept, what to do, and how two of them compare."""
 
 from __future__ import annotations
 
 import json
 import re
 import shlex
-from collections import defaultdict, deque
+from collections import deque
 from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
 from scrapy_simhash._printable import mask_passwords, plural
+from scrapy_simhash.crawl.policy import NOT_FETCHED
 from scrapy_simhash.crawl.running import add_option, find_log
 from scrapy_simhash.errors import InspectionError, NotJudgedError, PartlyFailedError
-from scrapy_simhash.inspection import sentences
 from scrapy_simhash.inspection.comparing import compare_pages, describe_page
 from scrapy_simhash.inspection.log import read_log
-from scrapy_simhash.judge.alerts import Walls
 from scrapy_simhash.judge.log import FORGOTTEN, NOT_FOLLOWED
-from scrapy_simhash.judging.documents import Record, State, StoredDocument, make_document
+from scrapy_simhash.judging.documents import Deciding, Record, State, StoredDocument, make_document
 from scrapy_simhash.judging.matching import CHANGES
 from scrapy_simhash.pages.addresses import plain_form
 from scrapy_simhash.pages.facts import MOSTLY_NEW, Fetched, Recipe, unpack
@@ -37,7 +36,53 @@ if TYPE_CHECKING:
 
 _LINES_SHOWN, _MOST_SUGGESTED = 5, 3
 _HEX_FINGERPRINT = re.compile(r"(0x)?[0-9a-fA-F]{16}")
+# As many as the log has of each page.
+_MOST_WORDS = 10
 _ENDING = re.compile(r"\.(?:html?|php|aspx?|jsp|cgi)$")
+
+# Why a page was not judged, as docs/meta.md has it, and what may be done about it.
+_FAILED = "Scrapy's log has the error"
+_REASONS = {
+    "bad_encoding": ("its text cannot be decoded", "the site has to declare the right charset"),
+    "binary": ("its bytes are no text", "the site calls it HTML: see what it really sends"),
+    "bucket_too_full": ("too many pages share the beginning of its fingerprint", ""),
+    "empty": ("its body is empty", ""),
+    "failed": ("reading it raised an error", "Scrapy's log has the traceback"),
+    "method": ("it answers another method than GET", ""),
+    "never_drop": ("its address matches SIMHASH_NEVER_DROP", ""),
+    "no_callback": ("it has no callback, as robots.txt and media have none", ""),
+    "no_store": ("the crawl was read-only, and there was no store", ""),
+    "no_text": (
+        "it has no visible text",
+        "if scripts draw it, it needs a browser; SIMHASH_IGNORE may take all of it",
+    ),
+    "not_fetched": ("it did not come", _FAILED),
+    "not_html": ("it is no HTML page", ""),
+    "out_of_memory": ("reading it took too much memory", ""),
+    "scope_failed": ("the function of SIMHASH_SCOPE raised an error", "mend that function"),
+    "slow_site": ("three pages of its site took too long to read", ""),
+    "status": ("its HTTP status is no success, which Scrapy keeps from callbacks", ""),
+    "store_unavailable": ("the store, or its judge, could not be used", "see Scrapy's log"),
+    "timed_out": ("reading it took longer than ten seconds", ""),
+    "too_large": ("it is larger than 4 MiB", ""),
+    "truncated": ("it did not arrive whole", "the next crawl may get all of it"),
+    "worker_died": ("two processes that judged it ended", "see Scrapy's log at level DEBUG"),
+}
+_ACTIONS = {
+    "drop": "Dropped",
+    "follow": "Dropped, and its new links followed",
+    "ignore-outlinks": "Kept without its links",
+    "flag": "Only flagged",
+    "pass": "Kept, because this crawl had not got the other page",
+}
+# Why a page that was judged new is no original.
+_FORGOTTEN_BECAUSE = {
+    "failed": "its callback or a pipeline failed",
+    "unwanted": "pipelines dropped all its items",
+    "not_arrived": "it never reached the spider",
+    "asked_again": "it was asked for again",
+    "handed_on": "its callback handed an item on in a request",
+}
 
 
 def explain(
@@ -78,27 +123,21 @@ def _is_url(what: str) -> bool:
 
 
 class _Logged:
-    """What a log says of a page, and of those that repeat it or show its texts."""
+    """What a log says of a page, and which ones repeat it."""
 
-    def __init__(self, log: Path, url: str, texts: set[str]) -> None:
+    def __init__(self, log: Path, url: str) -> None:
         self.last: Decision | None = None
         self.judged: Decision | None = None
         self.dropped_for = ""
         self.lines: deque[dict[str, Any]] = deque(maxlen=_LINES_SHOWN)
         self.repeating: set[str] = set()
-        self.showing: defaultdict[str, set[str]] = defaultdict(set)
-        walls, own = Walls(), mask_passwords(url)
+        own = mask_passwords(url)
         for decision, line in read_log(log):
-            if decision.is_judged:
-                walls.add(decision)
             if decision.url == own:
                 self._add(decision, line)
-            elif decision.text in texts:
-                self.showing[decision.text].add(decision.url)
             copy = decision.status == "near_duplicate" and not decision.reason
             if copy and decision.match_url == own:
                 self.repeating.add(decision.url)
-        self._walls = walls.find()
 
     def _add(self, decision: Decision, line: bytes) -> None:
         self.last = decision
@@ -113,15 +152,11 @@ class _Logged:
         if decision.status == "near_duplicate":
             self.dropped_for = decision.match_url or ""
 
-    def find_wall(self, url: str) -> str:
-        """Return an address if it is that of a wall."""
-        return url if mask_passwords(url) in self._walls else ""
-
 
 def _explain_url(config: Config, url: str, log: Path) -> Iterator[dict[str, Any]]:
     with open_as_it_is(config.store) as store:
         documents = store.find_documents([url])[url]
-        logged = _Logged(log, url, {each.text for each in documents} - {""})
+        logged = _Logged(log, url)
         if not documents and logged.last is None:
             known = store.read(lambda stored: [record.facts.url for _, record in stored])
             known += dict.fromkeys(decision.url for decision, _ in read_log(log, damaged=[]))
@@ -147,15 +182,15 @@ def _explain_line(config: Config, decision: Decision) -> dict[str, Any]:
             advice = "SIMHASH_FOLLOW_NEW_LINKS = True follows links of pages of mostly new ones"
         return {"verdict": verdict, "advice": advice}
     if decision.status == FORGOTTEN:
-        why = sentences.FORGOTTEN_BECAUSE.get(decision.reason, decision.reason)
-        advice = sentences.FAILED * (decision.reason == "failed")
+        why = _FORGOTTEN_BECAUSE.get(decision.reason, decision.reason)
+        advice = _FAILED * (decision.reason == "failed")
         return {"verdict": f"Forgotten: {why}, so no page is dropped for it", "advice": advice}
     if decision.is_judged:
         why = "its items did not come through, its callback has no name, its judge died, or it "
         return {"verdict": f"Judged, but not in the store: {why}was deleted"}
     return {
-        "verdict": sentences.tell_not_judged(decision.reason, decision.tests),
-        "advice": sentences.tell_reason(decision.reason)[1],
+        "verdict": _tell_not_judged(decision.reason, decision.tests),
+        "advice": tell_reason(decision.reason)[1],
     }
 
 
@@ -192,63 +227,91 @@ def _explain_kept(
         dropped = f" for {nearest_url}" if nearest_url else ""
         return {"verdict": f"Kept: it was dropped{dropped}, then let in by `scrapy simhash undo`"}
     tests = logged.judged.nearest_tests if logged.judged else []
-    decided = tests[1] if len(tests) > 1 else ""
-    last, wall = logged.last, logged.find_wall(document.facts.url)
-    changed = last is not None and last.reason == "changed"
-    alike, led = len(logged.showing[document.text]), len(logged.repeating)
-    verdict = sentences.tell_kept(nearest_url, decided, alike - led, changed=changed)
-    verdict += f"; {plural(led, 'page')} repeat{'s' * (led == 1)} it" * bool(led)
+    verdict = "Kept: no page like it was found that had come through when it was judged"
+    if logged.last is not None and logged.last.reason == "changed":
+        verdict = "Kept: it was kept before, and shows another text now"
+    elif nearest_url is not None:
+        verdict = f"Kept beside {nearest_url}, which is most like it: {''.join(tests[1:2])}"
+    if led := len(logged.repeating):
+        verdict += f"; {plural(led, 'page')} repeat{'s' * (led == 1)} it"
     advice = "scrapy simhash explain URL URL\ncompares it with a page that you think it repeats"
-    if wall:
-        verdict, advice = verdict + sentences.OF_WALLS, sentences.advise_on_drop("", wall)
-    elif alike >= sentences.MANY_ALIKE:
-        advice = "see why the site shows it; a page that shows its own text again passes as changed"
-    elif original is not None:
+    if original is not None:
+        verdict += "; today it would be dropped for it" * now["judged"]
         prune = f"scrapy simhash prune {shlex.quote(document.facts.url)}"
         advice = f"{prune}\nforgets it; the next crawl judges it anew" * now["judged"]
-    explained = {"verdict": verdict, "advice": advice}
-    if "judged" not in now:
-        return explained
-    today = f"today it is kept for another reason: {now['tests'][1]}"
-    today = "today it would be dropped for it" if now["judged"] else today
-    today = f"{today}; {sentences.OF_TODAY}" * (
-        now["judged"] or decided not in {"", now["tests"][1]}
-    )
-    return {**explained, "tests": tests, "now": today}
+    return {"verdict": verdict, "advice": advice, "tests": tests}
 
 
 def _explain_duplicate(
     document: StoredDocument, original: StoredDocument | None, now: dict[str, Any], logged: _Logged
 ) -> dict[str, Any]:
     """Explain a near-duplicate, by the log, or as the pages are today."""
-    judged, wall = logged.judged, logged.find_wall(original.facts.url) if original else ""
+    judged = logged.judged
     if judged is not None and judged.match_document != document.record.original:
         judged = None
-    # What changes by itself, the crawl knew; the store does not.
-    noise = any(CHANGES in test for test in document.record.tests)
     if judged and judged.similarity is not None:
         now |= {"site_known": judged.site_known}
         now |= {"own_words": judged.own_words, "match_own_words": judged.match_own_words}
-    elif noise:
+    elif any(CHANGES in test for test in document.record.tests):  # the crawl knew, the store not
         now = {name: each for name, each in now.items() if not name.endswith("own_words")}
     url = original.facts.url if original else "a page that was deleted"
     words = (now["own_words"], now["match_own_words"]) if "own_words" in now else None
-    action = judged.action if judged else ""
-    verdict = sentences.tell_duplicate(action, url, document.record, words)
-    # The texts that are shown below are those of today.
-    verdict += ", as both were then" * (judged is not None and not now.get("judged", True))
-    verdict += sentences.OF_WALLS * bool(wall)
-    undone = "Undone: it passes when it is fetched again. " * document.record.spared
+    verdict = _tell_duplicate(judged.action if judged else "", url, document.record, words)
+    spared = document.record.spared
+    undone = "Undone: it passes when it is fetched again. " * spared
     explained = now | {"verdict": f"{undone}{verdict}", "tests": list(document.record.tests)}
     if original is None:
         return explained
-    changed = f"today it is no near-duplicate of it: {now['tests'][1]}; {sentences.OF_TODAY}"
-    return {
-        **explained,
-        "advice": sentences.advise_on_drop(document.facts.url, wall) * (not document.record.spared),
-        "now": changed * (not now["judged"] and not noise),
-        "similarity": document.record.similarity,
-    }
+    undo = f"scrapy simhash undo {shlex.quote(document.facts.url)}"
+    passes = "lets it pass when it is fetched again; SIMHASH_NEVER_DROP keeps such addresses"
+    advice = f"{undo}\n{passes}" * (not spared)
+    return {**explained, "advice": advice, "similarity": document.record.similarity}
+
+
+def tell_reason(reason: str) -> tuple[str, str]:
+    """Tell why a page was not judged, and what to do; "" for nothing."""
+    return _REASONS.get(reason, (reason, ""))
+
+
+def _tell_not_judged(reason: str, errors: Sequence[str]) -> str:
+    """Tell that a page was not judged, why, and that it came through, if it did."""
+    came = ", so it came through" * (reason not in NOT_FETCHED)
+    why = f" ({', '.join(errors)})" * bool(errors)
+    return f"Not judged{came}: {tell_reason(reason)[0]}{why}"
+
+
+def _tell_duplicate(
+    action: str, url: str, record: Record, words: tuple[Sequence[str], Sequence[str]] | None
+) -> str:
+    """Tell what happened to a near-duplicate, and why.
+
+    Args:
+        action: of the log; "" if it is not known.
+        url: the page that it repeats.
+        record: its own, which says why the two are one.
+        words: the first ten words that it alone has, and that only the page has that it repeats;
+            None if they are not known.
+    """
+    decided, own = "".join(record.tests[1:2]), words[0] if words else ()
+    if decided == Deciding.DIGEST:
+        why = f"its text, too short for a fingerprint, is that of {url}"
+    elif decided in {Deciding.DISTANCE, Deciding.NO_WORDS}:
+        why = f"its fingerprint is {plural(record.distance, 'bit')} away from that of {url}"
+    elif words is None:
+        why = f"it repeats {url}"
+    elif not own:
+        aside = ", but for what changes by itself" * any(CHANGES in each for each in record.tests)
+        why = f"it says nothing that {url} does not say{aside}"
+    elif len(own) >= _MOST_WORDS:
+        why = f"it says little that {url} does not say: {_show_words(own)}"
+    else:
+        there = f" (there {_show_words(words[1])})" * bool(words[1])
+        why = f"only {_show_words(own)}{there} differs from {url}"
+    return f"{_ACTIONS.get(action, 'Near-duplicate')}: {why}"
+
+
+def _show_words(words: Sequence[str]) -> str:
+    return repr(" ".join(words) + " ..." * (len(words) >= _MOST_WORDS))
 
 
 def _find_documents(store: Store, url: str) -> list[StoredDocument]:

@@ -48,7 +48,6 @@ FOLLOW = "follow"  # a drop of the items only: the links are followed
 PASS = "pass"  # noqa: S105 - a near-duplicate that is kept
 NOT_FOLLOWED = "not_followed"  # the status of a link, in the log only
 FORGOTTEN = "forgotten"  # the status of a page that is no original after all, in the log only
-CUT_OFF = "cut_off"  # the status of a crawl that a limit cut off, whose reason says which
 
 
 class Published(msgspec.Struct, kw_only=True):
@@ -98,11 +97,6 @@ class Decision(Published, kw_only=True):
     links: _Count = 0
     read_ms: float | None = None
     store_ms: float | None = None
-
-    @property
-    def text(self) -> str:
-        """What two pages of one text share, the whole one; the digest is of the main text."""
-        return f"{self.text_digest} {self.fingerprint}" if self.text_digest else ""
 
     @property
     def is_judged(self) -> bool:
@@ -184,7 +178,6 @@ class CrawlLog:
         self, path: str | None = None, crawl: str = "", spider: str = "", seed: int = 0
     ) -> None:
         self.path, self._crawl, self._spider, self._seed = path, crawl, spider, seed
-        self.has_lines = False  # whether there is one of this crawl
         self.lost, self._file = 0, -1
         if path is None:
             return
@@ -214,7 +207,6 @@ class CrawlLog:
         """Write a line, once the action is known."""
         if self._file < 0:
             return
-        self.has_lines = True
         data, problem = self._ending + make_line(decision) + b"\n", ""
         try:
             written = os.write(self._file, data)
