@@ -12,8 +12,7 @@ from weakref import WeakKeyDictionary, WeakSet
 
 from msgspec import structs
 from scrapy import Spider, signals
-from scrapy.exceptions import CloseSpider, IgnoreRequest, NotConfigured
-from scrapy.http.request import NO_CALLBACK
+from scrapy.exceptions import CloseSpider, NotConfigured
 from scrapy.utils.asyncio import is_asyncio_available
 
 from scrapy_simhash._printable import (
@@ -273,16 +272,6 @@ class SimhashDownloaderMiddleware:
                 spider=self._crawler.spider,
             )
         return response
-
-    def process_exception(self, request: Request, exception: Exception) -> None:
-        """Note in the log a page that did not come, once Scrapy has given up."""
-        unwanted = request.callback is NO_CALLBACK or request.meta.get("simhash_skip")
-        refused = isinstance(exception, IgnoreRequest)  # by another middleware
-        if not (unwanted or refused) and self._judges is not None:
-            error = [type(exception).__name__]
-            decision = self._log.pass_over(request.url, reason="not_fetched", tests=error)
-            self.end.add(decision)
-            self._log.write(decision)
 
     def _is_scheduled(self, request: Request) -> bool:
         """Whether a request is the scheduler's, so that its page reaches the spider."""

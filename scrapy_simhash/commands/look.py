@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from scrapy_simhash._files import write_whole
-from scrapy_simhash._printable import cut, format_time, mask_passwords, plural, printable
+from scrapy_simhash._printable import format_time, mask_passwords, plural, printable
 from scrapy_simhash.commands.answering import describe_match
 from scrapy_simhash.crawl.running import add_option, find_log
 from scrapy_simhash.errors import PartlyFailedError
@@ -113,9 +113,9 @@ def _describe_page(page: Answer) -> str:
     """Describe a page in two lines, of which the first is its address."""
     if "title" not in page:
         return printable(page["url"])
-    parts = [repr(cut(page["title"], _LONGEST_NAME)), plural(page["words"], "word")]
+    parts = [repr(page["title"][:_LONGEST_NAME]), plural(page["words"], "word")]
     if page["heading"] not in {"", page["title"]}:
-        parts.insert(1, f"heading {cut(page['heading'], _LONGEST_NAME)!r}")
+        parts.insert(1, f"heading {page['heading'][:_LONGEST_NAME]!r}")
     parts += filter(None, [page["language"], _STATES.get(page.get("state", ""))])
     if "time" in page:
         parts.append(f"fetched {format_time(page['time'])} UTC")

@@ -13,7 +13,6 @@ from scrapy_simhash._printable import escape, mask_passwords, plural, printable,
 from scrapy_simhash.batch import export_archive
 from scrapy_simhash.crawl.running import find_log
 from scrapy_simhash.errors import PartlyFailedError
-from scrapy_simhash.inspection.explanation import add_suggestions
 from scrapy_simhash.inspection.log import find_crawl, find_requested
 from scrapy_simhash.stores.opening import open_as_it_is, open_store
 from scrapy_simhash.stores.store import choose_distance
@@ -180,11 +179,8 @@ def _undo(config: Config, options: Namespace) -> Iterator[Answer]:
 def _explain_left(store: Store, urls: Collection[str], unfit: str) -> str:
     """Say why the documents with these URLs were not chosen; "" of none."""
     found = store.find_documents(urls) if urls else {}
-    known = store.read(
-        lambda stored: [] if all(found.values()) else [each.facts.url for _, each in stored]
-    )
     return "; ".join(
-        f"{url} {unfit}" if stored else add_suggestions(f"{url} is not in the store", url, known)
+        f"{url} {unfit if stored else 'is not in the store; name it as it was fetched'}"
         for url, stored in sorted(found.items())
     )
 

@@ -236,6 +236,10 @@ class Alerts:
         for alert, about in ((Alert.UNLIKE, decision.match_url or ""), *list_alerts(decision)):
             _find(self._found[alert], about).add(decision.url)
 
+    def list_repeated(self) -> list[tuple[str, Examples]]:
+        """List the pages that near-duplicates repeat, those with most first."""
+        return sorted(self._found[Alert.UNLIKE].items(), key=lambda each: -each[1].pages)
+
     def list_told(self) -> Iterator[tuple[Alert, str, Examples]]:
         """List what has to be told, of each alert the pages and sites with most first."""
         for alert in Alert:

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
 from scrapy_simhash._printable import mask_passwords, plural
-from scrapy_simhash.crawl.policy import NOT_FETCHED
 from scrapy_simhash.crawl.running import add_option, find_log
 from scrapy_simhash.errors import InspectionError, NotJudgedError, PartlyFailedError
 from scrapy_simhash.inspection.comparing import compare_pages, describe_page
@@ -41,7 +40,6 @@ _MOST_WORDS = 10
 _ENDING = re.compile(r"\.(?:html?|php|aspx?|jsp|cgi)$")
 
 # Why a page was not judged, as docs/meta.md has it, and what may be done about it.
-_FAILED = "Scrapy's log has the error"
 _REASONS = {
     "bad_encoding": ("its text cannot be decoded", "the site has to declare the right charset"),
     "binary": ("its bytes are no text", "the site calls it HTML: see what it really sends"),
@@ -56,7 +54,6 @@ _REASONS = {
         "it has no visible text",
         "if scripts draw it, it needs a browser; SIMHASH_IGNORE may take all of it",
     ),
-    "not_fetched": ("it did not come", _FAILED),
     "not_html": ("it is no HTML page", ""),
     "out_of_memory": ("reading it took too much memory", ""),
     "scope_failed": ("the function of SIMHASH_SCOPE raised an error", "mend that function"),
@@ -183,7 +180,7 @@ def _explain_line(config: Config, decision: Decision) -> dict[str, Any]:
         return {"verdict": verdict, "advice": advice}
     if decision.status == FORGOTTEN:
         why = _FORGOTTEN_BECAUSE.get(decision.reason, decision.reason)
-        advice = _FAILED * (decision.reason == "failed")
+        advice = "Scrapy's log has the error" * (decision.reason == "failed")
         return {"verdict": f"Forgotten: {why}, so no page is dropped for it", "advice": advice}
     if decision.is_judged:
         why = "its items did not come through, its callback has no name, its judge died, or it "
@@ -275,7 +272,7 @@ def tell_reason(reason: str) -> tuple[str, str]:
 
 def _tell_not_judged(reason: str, errors: Sequence[str]) -> str:
     """Tell that a page was not judged, why, and that it came through, if it did."""
-    came = ", so it came through" * (reason not in NOT_FETCHED)
+    came = ", so it came through" * (reason != "status")
     why = f" ({', '.join(errors)})" * bool(errors)
     return f"Not judged{came}: {tell_reason(reason)[0]}{why}"
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import base64
 import re
-from collections import Counter, defaultdict, deque
+from collections import Counter, defaultdict
 from contextlib import ExitStack
 from hashlib import sha256
 from importlib.resources import files
@@ -44,13 +44,12 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from scrapy_simhash.config import Config
+    from scrapy_simhash.crawl.summary import Alerts
     from scrapy_simhash.judge.log import Decision
     from scrapy_simhash.judging.documents import StoredDocument
     from scrapy_simhash.stores.store import Store
 
-# Only of the newest near-duplicates, examples are shown by original; all are counted.
-_MOST_NEWEST = 20_000
-_HOSTS_SHOWN, _GROUPS_SHOWN, _EXAMPLES_SHOWN, _LINKS_SHOWN = 20, 10, 3, 10
+_HOSTS_SHOWN, _GROUPS_SHOWN, _LINKS_SHOWN = 20, 10, 10
 _MOST_DROPS = 30
 _MOST_OF_A_GROUP = 3
 _MOST_DOUBTFUL = 2_000  # as many are looked through for these
@@ -68,14 +67,6 @@ class Figures:
         self._statuses: Counter[tuple[str, str]] = Counter()  # with their reasons
         self._hosts: defaultdict[str, Counter[str]] = defaultdict(Counter)
         self.summary = Summary()
-        # By the URL of the original; a page counts once.
-        self.groups: Counter[str] = Counter()
-        # Hashes of page and original: the URLs would take several times the memory.
-        self._grouped: set[int] = set()
-        self.originals: dict[str, int] = {}  # numbers in their store by URL; 0 for none
-        self.changed: set[str] = set()  # originals whose text was repeated is another one now
-        # With the pages that they repeat; objects would cost the collector of garbage seconds.
-        self.newest: deque[tuple[str, str]] = deque(maxlen=_MOST_NEWEST)
         self._doubtful: list[Decision] = []
         self.drawn: list[Decision] = []  # at random, of those that would be dropped
         self._reasons: defaultdict[str, Examples] = defaultdict(Examples)
@@ -100,8 +91,6 @@ class Figures:
         self.summary.add(decision)
         if reason not in LEFT_OUT:
             self._count_page(decision)
-        if reason == "changed" and url in self.groups:
-            self.changed.add(url)
         if status == "near_duplicate":
             self._add_near_duplicate(decision)
         elif not decision.is_judged:
@@ -121,12 +110,6 @@ class Figures:
             host["dropped_bytes"] += (decision.body_bytes or 0) * (decision.action == "drop")
 
     def _add_near_duplicate(self, decision: Decision) -> None:
-        original = decision.match_url or ""
-        if (grouped := hash((decision.url, original))) not in self._grouped:
-            self._grouped.add(grouped)
-            self.groups[original] += 1
-        self.originals[original] = decision.match_document
-        self.newest.append((original, decision.url))
         if decision.action == "flag":
             place = randrange(self.summary.actions["flag"])  # noqa: S311 - reservoir sampling
             if len(self.drawn) < _DRAWN:
@@ -183,7 +166,6 @@ class Figures:
                 }
                 for reason, found in _rank(self._reasons)
             ],
-            "originals": len(self.groups),
             "links_listed": sum(found.pages for found in self._listed.values()),
             "not_followed": [
                 {"url": url, **each.describe()} for url, each in _rank(self._listed)[:_LINKS_SHOWN]
@@ -199,26 +181,25 @@ def _rank(found: Mapping[str, Examples]) -> list[tuple[str, Examples]]:
     return sorted(found.items(), key=lambda item: (-item[1].pages, item[0]))
 
 
-def describe_groups(figures: Figures, store: Store | None) -> dict[str, Any]:
-    """Describe the pages that most others repeat, and near-duplicates that may be wrong."""
-    groups = []
-    for url, pages in figures.groups.most_common(_GROUPS_SHOWN):
-        group = _name(url, _find_stored(store, figures.originals[url], url))
-        group["title"] += " (changed since)" * (url in figures.changed)
-        newest = dict.fromkeys(page for other, page in figures.newest if other == url)
-        groups.append({**group, "pages": pages, "examples": [*newest][:_EXAMPLES_SHOWN]})
+def describe_alerts(alerts: Alerts, store: Store | None) -> dict[str, Any]:
+    """Describe near-duplicates that may be wrong, and the pages that most others repeat."""
+    told, repeated = [*alerts.list_told()], alerts.list_repeated()
+    urls = [about for _, about, _ in told] + [url for url, _ in repeated[:_GROUPS_SHOWN]]
+    there = store.find_documents(urls) if store else {}
+    titles = {url: pages[-1].facts.title for url, pages in there.items() if pages}
+    groups = [
+        {"url": url, "title": titles.get(url, ""), **found.describe()}
+        for url, found in repeated[:_GROUPS_SHOWN]
+    ]
     doubtful: list[dict[str, Any]] = []
-    told = [*figures.summary.alerts.list_told()]
-    there = store.find_documents([about for _, about, _ in told]) if store else {}
     for alert, about, found in told:
         card: dict[str, Any] = {"alert": alert, **found.describe()}
         if about and alert in BEFORE:
             card["alert"] += f"{BEFORE[alert]} {about}"
         elif about:
-            title = next((each.facts.title for each in there.get(about, ())[::-1]), "")
-            card |= {"url": about, "title": title}
+            card |= {"url": about, "title": titles.get(about, "")}
         doubtful.append(card)
-    return {"doubtful": doubtful, "groups": groups}
+    return {"doubtful": doubtful, "groups": groups, "originals": len(repeated)}
 
 
 def _find_stored(store: Store | None, number: int, url: str) -> StoredDocument | None:
@@ -233,16 +214,13 @@ def _name(url: str, stored: StoredDocument | None) -> dict[str, str]:
     return {"url": url, "title": stored.facts.title if stored else ""}
 
 
-def describe_drops(
-    figures: Figures, decisions: Iterable[Decision], store: Store | None
-) -> list[dict[str, Any]]:
+def describe_drops(decisions: Iterable[Decision], store: Store | None) -> list[dict[str, Any]]:
     """Describe up to 30 near-duplicates, with both texts in `rows` where the store has the two."""
     drops: list[dict[str, Any]] = []
     for decision in islice(decisions, _MOST_DROPS):
         original_url, tests = decision.match_url or "", decision.tests
-        there = None if original_url in figures.changed else store
-        page = _find_stored(there, decision.document, decision.url)
-        original = _find_stored(there, decision.match_document, original_url)
+        page = _find_stored(store, decision.document, decision.url)
+        original = _find_stored(store, decision.match_document, original_url)
         drop: dict[str, Any] = {
             "decision": decision,
             "page": _name(decision.url, page),
@@ -251,7 +229,7 @@ def describe_drops(
             "left_out": [test.removeprefix(OF_TEST) for test in tests if test.startswith(OF_TEST)],
             "alerts": [alert.removeprefix("that ") for alert, _ in list_alerts(decision)],
         }
-        if page and original and page.record.original == original.document:
+        if page and original and original.facts.text_digest.hex() == decision.match_text_digest:
             texts = [str(each.wording) for each in (original, page) if each.wording is not None]
             if len(texts) == 2:  # noqa: PLR2004 - neither is damaged
                 drop["rows"] = compare_side_by_side(*texts)
@@ -307,9 +285,9 @@ def write_report(
         if not counted.crawls:
             where = "" if named is None else f" in crawl {named}"
             raise InspectionError(f"the decision log {log} has no page that was judged{where}")
-        drops = describe_drops(counted, counted.list_doubtful(), store)
-        drawn = describe_drops(counted, counted.drawn, store)
-        figures = counted.describe() | describe_groups(counted, store)
+        drops = describe_drops(counted.list_doubtful(), store)
+        drawn = describe_drops(counted.drawn, store)
+        figures = counted.describe() | describe_alerts(counted.summary.alerts, store)
         lines = counted.summary.list_lines()
         figures["said"] = {line.about: add_option(line.said, option) for line in lines}
         page = _render(option, figures=figures, missing=missing, drops=drops, drawn=drawn)

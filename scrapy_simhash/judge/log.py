@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import msgspec
 from msgspec import structs
 
-from scrapy_simhash._printable import mask_passwords, plural, quote, show_share, show_words
+from scrapy_simhash._printable import mask_passwords
 from scrapy_simhash.errors import StoreUnusableError
 from scrapy_simhash.pages.addresses import bound_url
 
@@ -140,18 +140,6 @@ def _pick(part: object, *names: str, before: str = "") -> dict[str, Any]:
     """Get attributes of what was found, with this before their names; tuples as lists."""
     found = {before + name: getattr(part, name) for name in names}
     return {name: [*each] if type(each) is tuple else each for name, each in found.items()}
-
-
-def describe_near_duplicate(decision: Decision) -> str:
-    """Name a near-duplicate and its original, and say in some ten words why it is one."""
-    words = show_words(decision.own_words)
-    page, original, own = map(quote, (decision.url, decision.match_url, words))
-    why = f"{own} is only here" if words else "it says nothing else"
-    if decision.similarity is None:  # no words were compared
-        why = f"{plural(decision.distance, 'bit')} apart"
-    else:
-        why = f"{show_share(decision.similarity)} alike, {why}"
-    return f"{page}, a near-duplicate of {original}: {why}"
 
 
 class CrawlLog:

@@ -73,12 +73,12 @@ def test_unknown_urls_are_named_and_the_others_undone(run: Run, store: Path) -> 
     urls = (SITE + "a1", SITE + "A2/", SITE + "b", "http://no.example/")
     done = run("undo", *urls, "--store", store)
     assert (done.exit_code, done.out) == (1, f"{SITE}a1\n")
-    assert f"{SITE}A2/ is not in the store; did you mean {SITE}a2 ?" in done.err
-    assert "http://no.example/ is not in the store; http://site.example/A2/ " in done.err
+    assert f"{SITE}A2/ is not in the store; name it as it was fetched" in done.err
+    assert "http://no.example/ is not in the store; " in done.err
     assert f"{SITE}b was kept, or" in done.err
     assert said in run("explain", SITE + "a1", "--store", store).out
     failed = run.failed("undo", "--original", SITE + "a/", "--store", store)
-    assert f"{SITE}a/ is not in the store; did you mean {SITE}a ?" in failed
+    assert f"{SITE}a/ is not in the store; " in failed
 
 
 @pytest.mark.parametrize("command", ["undo", "prune"])

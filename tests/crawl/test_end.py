@@ -70,8 +70,8 @@ def assert_report_agrees(store: Path, *said: str) -> None:
             ["/one", "/three"],
             {"SIMHASH_ACTION": "flag"},
             (
-                "Judged 2 pages: 1 new, 1 near-duplicate (50 %) flagged, with 2 links that drop would "
-                "not follow."
+                "Judged 2 pages: 1 new, 1 near-duplicate (50 %) flagged, with 2 links that drop "
+                "would not follow."
             ),
         ),
         (

