@@ -238,19 +238,11 @@ def _check_selectors(ignore: tuple[str, ...] | dict[str, tuple[str, ...]]) -> No
 def read_config(settings: Mapping[str, Any]) -> Config:
     """Read the settings; values given as text (`-s SIMHASH_DISTANCE=2`) are converted."""
     names = {f"SIMHASH_{option.name.upper()}": option.name for option in fields(Config)}
+    for name in map(str, settings):
+        if name.startswith("SIMHASH_") and name not in names:
+            # The beginning, which all share, makes any two of them alike.
+            raise SettingError(f"{name}: there is no such setting{suggest(name, [*names], 0.85)}")
     config = Config(**{names[name]: settings[name] for name in names if name in settings})
     if str(settings.get("SIMHASH_DISTANCE")) == str(UNSET_DISTANCE):
         raise SettingError(f"SIMHASH_DISTANCE = {UNSET_DISTANCE}: must be 0 or more bits")
     return config
-
-
-def describe_unknown(settings: Mapping[str, Any]) -> str:
-    """Name the unknown settings that begin with SIMHASH_, or return ""; refuse misspelt ones."""
-    known = [f"SIMHASH_{option.name.upper()}" for option in fields(Config)]
-    names = sorted(name for name in map(str, settings) if name.startswith("SIMHASH_"))
-    unknown = [name for name in names if name not in known]
-    for name in unknown:
-        # The beginning, which all share, makes any two of them alike.
-        if hint := suggest(name, known, 0.85):
-            raise SettingError(f"{name}: there is no such setting{hint}")
-    return f"settings that do not exist: {', '.join(unknown)}" if unknown else ""

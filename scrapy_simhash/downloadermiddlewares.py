@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import gc
 import logging
-from collections import Counter
 from functools import partial
 from typing import TYPE_CHECKING, Self
 from weakref import WeakKeyDictionary, WeakSet
@@ -22,7 +21,7 @@ from scrapy_simhash._printable import (
     printable,
     quote,
 )
-from scrapy_simhash.config import ACTIONS, describe_unknown, read_config
+from scrapy_simhash.config import ACTIONS, read_config
 from scrapy_simhash.crawl import policy, running
 from scrapy_simhash.crawl.delivery import Delivery
 from scrapy_simhash.crawl.end import End, Fuse
@@ -49,8 +48,6 @@ _DETAILS = " Details: scrapy simhash report"
 _POLLING_SECONDS = 1.0
 _GONE = {404, 410}
 _MOST_LINKS_LOGGED = 1_000  # for people
-# So many pages are named in warnings; the others in DEBUG lines.
-_MOST_WARNED = 10
 
 
 class SimhashDownloaderMiddleware:
@@ -68,8 +65,6 @@ class SimhashDownloaderMiddleware:
                 "scrapy_simhash needs asyncio, but TWISTED_REACTOR names another reactor; "
                 "set it to twisted.internet.asyncioreactor.AsyncioSelectorReactor"
             )
-        if unknown := describe_unknown(crawler.settings):
-            logger.warning("Ignored %s", unknown)
         self.config = running.place_log(running.place_store(config))
         self._option = running.name_store(crawler.settings, self.config)
         self._crawler = crawler
@@ -78,7 +73,7 @@ class SimhashDownloaderMiddleware:
         self._log = logs.CrawlLog()
         self._fuse = Fuse()
         self._looks = running.is_looking()  # for a page or two, which no crawl gets
-        self._befell = Counter[str]()  # what pages are warned of the first times only
+        self._befell = set[str]()  # what is warned of once only
         self._ended = ""  # why
         self._polling: asyncio.TimerHandle | None = None
         self._told = 0.0  # when it was told how far the crawl is
@@ -302,7 +297,6 @@ class SimhashDownloaderMiddleware:
             if reader == NOBODY:
                 self._warn(
                     "unnamed",
-                    1,
                     "The callback %s of %s is no method of the spider: none of its pages is "
                     "dropped, and no page is dropped for one of them",
                     quote(repr(request.callback)),
@@ -314,7 +308,7 @@ class SimhashDownloaderMiddleware:
             number, future = judges.ask(asked, response.body, action, young=young, refetch=again)
             said = await future
             decision = said.decision or pass_over(reason="failed")
-            self._befell["store_unavailable"] = 0
+            self._befell.discard("store_unavailable")
             if said.waited_seconds:
                 stats, seconds = self._crawler.stats, said.waited_seconds
                 stats.inc_value("simhash/waited_seconds", seconds)  # type: ignore[arg-type]
@@ -341,7 +335,7 @@ class SimhashDownloaderMiddleware:
         self._crawler.stats.inc_value("simhash/failed/action")
         told, admitted = "meta['simhash_action'] = %s of %s: must be %s", map(repr, ACTIONS)
         told += "; the page is only flagged"
-        self._warn("action", 1, told, quote(action), quote(request.url), " or ".join(admitted))
+        self._warn("action", told, quote(action), quote(request.url), " or ".join(admitted))
         return "flag"
 
     async def _read_text(self, judges: Judges, page: Fetched, response: Response) -> str:
@@ -358,16 +352,17 @@ class SimhashDownloaderMiddleware:
         if failed:
             self._crawler.stats.inc_value("simhash/failed/text")
             told = "%s found no main text of %s, whose whole text is handed over: %s"
-            self._warn("text", 1, told, self.config.text_reader, quote(response.url), failed)
+            self._warn("text", told, self.config.text_reader, quote(response.url), failed)
         return text
 
     def _tell_not_judged(self, error: NotJudgedError, url: str) -> None:
-        """Warn of the first pages that the user's code fails on, and of a store that does."""
+        """Warn of the first page that the user's code fails on, and of a store that does."""
         reason, detail = error.reason, printable(error.detail)[:MOST_ERROR_CHARACTERS]
         if reason == "store_unavailable":
-            self._warn(reason, 1, "Pages are not judged while the store fails: %s", detail)
-        most = _MOST_WARNED if reason in {"failed", "scope_failed"} else 0
-        self._warn("failed", most, "Not judged: %s: %s: %s", quote(url), reason, detail)
+            self._warn(reason, "Pages are not judged while the store fails: %s", detail)
+        of_user = reason in {"failed", "scope_failed"}
+        tell = partial(self._warn, reason) if of_user else self._logger.debug
+        tell("Not judged: %s: %s: %s", quote(url), reason, detail)
 
     # What is told and written
 
@@ -375,10 +370,10 @@ class SimhashDownloaderMiddleware:
     def _logger(self) -> logging.LoggerAdapter[logging.Logger]:
         return logging.LoggerAdapter(logger, {"spider": self._crawler.spider})
 
-    def _warn(self, what: str, most: int, text: str, *given: str) -> None:
-        """Warn of what befell a page, if it is among the first ones; else it is a DEBUG line."""
-        self._befell[what] += most > 0
-        level = logging.WARNING if 0 < self._befell[what] <= most else logging.DEBUG
+    def _warn(self, what: str, text: str, *given: str) -> None:
+        """Warn of what befell a page, the first time; later it is a DEBUG line."""
+        level = logging.DEBUG if what in self._befell else logging.WARNING
+        self._befell.add(what)
         self._logger.log(level, text, *given)
 
     def _tell(self, message: ToJudge) -> None:

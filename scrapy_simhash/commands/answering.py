@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from scrapy_simhash._printable import mask_passwords, plural, printable
-from scrapy_simhash.config import describe_unknown, read_config
+from scrapy_simhash.config import read_config
 from scrapy_simhash.crawl.running import name_store, place_log, place_store
 from scrapy_simhash.errors import InspectionError, PartlyFailedError, StoreError
 
@@ -72,8 +72,6 @@ def run_command(settings: BaseSettings, opts: argparse.Namespace) -> int:
     if isinstance(sys.stdout, io.TextIOWrapper):  # what a terminal cannot show is escaped
         sys.stdout.reconfigure(errors="backslashreplace")
     try:
-        if unknown := describe_unknown(settings):
-            sys.stderr.write(f"ignored {printable(unknown)}\n")
         store, config = getattr(opts, "store", None), read_config(settings)
         if store:
             settings.set("SIMHASH_STORE", store, "cmdline")

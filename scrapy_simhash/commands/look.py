@@ -13,10 +13,10 @@ from scrapy_simhash._printable import format_time, mask_passwords, plural, print
 from scrapy_simhash.commands.answering import describe_match
 from scrapy_simhash.crawl.running import add_option, find_log
 from scrapy_simhash.errors import PartlyFailedError
-from scrapy_simhash.inspection import log as logs
 from scrapy_simhash.inspection.explanation import explain
 from scrapy_simhash.inspection.report import write_report
 from scrapy_simhash.inspection.urlrules import describe, find_rules, list_discarder_rules
+from scrapy_simhash.judge import log as logs
 from scrapy_simhash.judge.log import FORGOTTEN, NOT_FOLLOWED
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from scrapy_simhash._printable import escape, mask_passwords, plural, printable,
 from scrapy_simhash.batch import export_archive
 from scrapy_simhash.crawl.running import find_log
 from scrapy_simhash.errors import PartlyFailedError
-from scrapy_simhash.inspection.log import find_crawl, find_requested
+from scrapy_simhash.judge.log import find_crawl, read_log
 from scrapy_simhash.stores.opening import open_as_it_is, open_store
 from scrapy_simhash.stores.store import choose_distance
 from scrapy_simhash.stores.upkeep import add_duplicates
@@ -105,19 +105,18 @@ def _prune(config: Config, options: Namespace) -> Iterator[Answer]:
         with show_progress("looking through the documents"):
             chosen = {each.document: each.facts.url for each in store.list_documents(choose)}
             numbers = store.read(lambda stored: add_duplicates(stored, chosen))
-        unfit = "does not meet all criteria"
-        left = _explain_left(store, {*urls}.difference(chosen.values()), unfit)
         if dry_run:
             for document in store.get_documents(numbers).values():
                 yield document.pick(*_LISTED)
         with show_progress("deleting"):
             deleted = 0 if dry_run else store.delete(numbers)
+    left = {*urls}.difference(chosen.values())
     if not numbers:
-        raise PartlyFailedError(left or "no document meets all criteria")
+        _require_all(left)
+        raise PartlyFailedError("no document meets all criteria")
     near_duplicates = len(numbers) - len(chosen)
     yield {"documents": len(chosen), "near_duplicates": near_duplicates, "deleted": deleted}
-    if left:
-        raise PartlyFailedError(left)
+    _require_all(left)
 
 
 def _print_removal(answer: Answer) -> Iterable[str]:
@@ -152,7 +151,7 @@ def _undo(config: Config, options: Namespace) -> Iterator[Answer]:
             )
 
         found = store.list_documents(choose)
-        requested = find_requested(config, {document.facts.url for document in found})
+        requested = _find_requested(config, {document.facts.url for document in found})
         answers = [_describe(store, document, requested) for document in found]
         if options.output is not None:  # before anything changes: the file may not be writable
             urls_found = [f"{escape(answer['url'])}\n" for answer in answers]
@@ -170,19 +169,26 @@ def _undo(config: Config, options: Namespace) -> Iterator[Answer]:
                 done = f"{plural(len(found), 'drop')} undone; what was dropped passes when it is "
                 done += "fetched again"
             sys.stderr.write(f"{done}\n")
-        if left or not found:
-            unfit = "was kept, or its drop does not meet all criteria; see --original"
-            why = _explain_left(store, left, unfit)
-            raise PartlyFailedError(why or "nothing to undo: no drop meets all criteria")
+        _require_all(left)
+        if not found:
+            raise PartlyFailedError("nothing to undo: no drop meets all criteria")
 
 
-def _explain_left(store: Store, urls: Collection[str], unfit: str) -> str:
-    """Say why the documents with these URLs were not chosen; "" of none."""
-    found = store.find_documents(urls) if urls else {}
-    return "; ".join(
-        f"{url} {unfit if stored else 'is not in the store; name it as it was fetched'}"
-        for url, stored in sorted(found.items())
-    )
+def _find_requested(config: Config, urls: Collection[str]) -> dict[str, str]:
+    """Find in the log which addresses were asked for where redirects led from them to these."""
+    path, wanted = find_log(config), {*map(mask_passwords, urls)}
+    lines = read_log(path, damaged=[]) if wanted else ()
+    last = {each.url: each.requested_url for each, _ in lines if each.url in wanted}
+    return {url: requested for url, requested in last.items() if requested}
+
+
+def _require_all(left: Collection[str]) -> None:
+    """Raise an error that names the URLs of which nothing was chosen."""
+    if left:
+        raise PartlyFailedError(
+            f"{', '.join(sorted(left))}: nothing in the store with this address meets all "
+            "criteria; name it as it was fetched"
+        )
 
 
 def _describe(store: Store, document: StoredDocument, requested: Mapping[str, str]) -> Answer:

@@ -15,8 +15,7 @@ from scrapy_simhash._printable import mask_passwords, plural
 from scrapy_simhash.crawl.running import add_option, find_log
 from scrapy_simhash.errors import InspectionError, NotJudgedError, PartlyFailedError
 from scrapy_simhash.inspection.comparing import compare_pages, describe_page
-from scrapy_simhash.inspection.log import read_log
-from scrapy_simhash.judge.log import FORGOTTEN, NOT_FOLLOWED
+from scrapy_simhash.judge.log import FORGOTTEN, NOT_FOLLOWED, read_log
 from scrapy_simhash.judging.documents import Deciding, Record, State, StoredDocument, make_document
 from scrapy_simhash.judging.matching import CHANGES
 from scrapy_simhash.pages.addresses import plain_form

@@ -32,8 +32,14 @@ from scrapy_simhash.crawl.summary import BEFORE, Examples, Summary, list_alerts
 from scrapy_simhash.errors import InspectionError, StoreUnusableError
 from scrapy_simhash.inspection.comparing import compare_side_by_side
 from scrapy_simhash.inspection.explanation import tell_reason
-from scrapy_simhash.inspection.log import ALL_CRAWLS, find_crawl, read_log, require_log
-from scrapy_simhash.judge.log import FORGOTTEN, NOT_FOLLOWED
+from scrapy_simhash.judge.log import (
+    ALL_CRAWLS,
+    FORGOTTEN,
+    NOT_FOLLOWED,
+    find_crawl,
+    read_log,
+    require_log,
+)
 from scrapy_simhash.judging.matching import LEFT_OUT as OF_TEST
 from scrapy_simhash.pages.addresses import host_of
 from scrapy_simhash.pages.facts import MOSTLY_NEW

@@ -14,7 +14,7 @@ from parsel import Selector
 
 from scrapy_simhash.errors import PartlyFailedError
 from scrapy_simhash.inspection.comparing import compare_side_by_side
-from scrapy_simhash.inspection.log import find_crawl
+from scrapy_simhash.judge.log import find_crawl
 from tests.helpers.commanding import Run
 from tests.helpers.reporting import (
     HOSTILE_URL,
@@ -155,7 +155,7 @@ def test_hostile_pages_stay_text(store: Path, tmp_path: Path) -> None:
         attributes = {name for element in page.css("*") for name in element.attrib}
         assert not any(name.startswith("on") for name in attributes)
         links = page.css("a")
-        assert len(links) > 10
+        assert len(links) >= 10
         assert all(re.match(r"https?://|#", link.attrib["href"]) for link in links)
         outside = page.css("a:not([href^='#'])")
         assert {link.attrib["rel"] for link in outside} == {"noreferrer noopener"}
