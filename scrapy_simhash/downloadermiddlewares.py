@@ -44,7 +44,6 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 CLOSE_REASON = "simhash_store_unusable"
-_DETAILS = " Details: scrapy simhash report"
 _POLLING_SECONDS = 1.0
 _GONE = {404, 410}
 _MOST_LINKS_LOGGED = 1_000  # for people
@@ -66,7 +65,8 @@ class SimhashDownloaderMiddleware:
                 "set it to twisted.internet.asyncioreactor.AsyncioSelectorReactor"
             )
         self.config = running.place_log(running.place_store(config))
-        self._option = running.name_store(crawler.settings, self.config)
+        option = running.name_store(crawler.settings, self.config)
+        self._details = f" Details: scrapy simhash report{option}"
         self._crawler = crawler
         self._given = running.make_open(self.config)
         self._judges: Judges | None = None  # while the store is open
@@ -76,7 +76,6 @@ class SimhashDownloaderMiddleware:
         self._befell = set[str]()  # what is warned of once only
         self._ended = ""  # why
         self._polling: asyncio.TimerHandle | None = None
-        self._told = 0.0  # when it was told how far the crawl is
         # Requests that came from the scheduler. An inline download (`engine.download_async`) does
         # not, whatever meta it has, and no spider middleware will see its response.
         self._scheduled: WeakSet[Request] | None = None  # unknown: all of them
@@ -175,19 +174,13 @@ class SimhashDownloaderMiddleware:
         # The garbage collector passes over what is there: 80,000 objects that stay, which else
         # hold the event loop for 30 ms every few hundred pages.
         gc.freeze()
-        self._told = asyncio.get_running_loop().time()
         self._poll()
         return opened
 
     def _poll(self) -> None:
-        """Tell how far the crawl is, as often as Scrapy does; end all waits once it closes."""
+        """End all waits once the crawl closes."""
         loop = asyncio.get_running_loop()
         self._polling = loop.call_later(_POLLING_SECONDS, self._poll)
-        interval_seconds = self._crawler.settings.getfloat("LOGSTATS_INTERVAL")
-        if interval_seconds and loop.time() >= self._told + interval_seconds:
-            self._told = loop.time()
-            if progress := self.end.summary.describe_progress():
-                self._logger.info(progress)
         # Else the spider would close only after them.
         if self._judges is not None and self._judges.waiting and running.is_closing(self._crawler):
             self._tell(EndWaits())
@@ -202,10 +195,9 @@ class SimhashDownloaderMiddleware:
         if self._looks:
             return
         for line in self.end.summary.list_lines():
-            details = _DETAILS * (line.about == "hosts" and self._log.path is not None)
+            details = self._details * (line.about == "hosts" and self._log.path is not None)
             level = logging.WARNING if line.warns else logging.INFO
-            said = running.add_option(line.said + details, self._option)
-            self._logger.log(level, "%s", said)
+            self._logger.log(level, "%s%s", line.said, details)
 
     async def _close(self, judges: Judges) -> None:
         """Have everything written, and count and log the links that only dropped pages had."""

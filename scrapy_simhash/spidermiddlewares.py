@@ -10,7 +10,7 @@ from scrapy.exceptions import IgnoreRequest, NotConfigured
 from scrapy.http import Request, Response
 from scrapy.utils.asyncio import is_asyncio_available
 
-from scrapy_simhash._printable import plural, quote, show_share, show_words
+from scrapy_simhash._printable import quote
 from scrapy_simhash.config import read_config
 from scrapy_simhash.crawl.policy import META_KEY, carries_item, mark_found
 from scrapy_simhash.crawl.running import tell_half
@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
     from scrapy.crawler import Crawler
-
-    from scrapy_simhash.judge.log import Decision
 
 logger = logging.getLogger(__name__)
 
@@ -81,10 +79,8 @@ class SimhashSpiderMiddleware:
         if decision.is_dropped:
             # Of the first ones, who watches a crawl sees what it does.
             level = logging.INFO if self._told < _DROPS_TOLD else logging.DEBUG
-            if logger.isEnabledFor(level):
-                told, extra = _describe(decision), {"spider": self._crawler.spider}
-                rest = " (more at level DEBUG)" * (self._told == _DROPS_TOLD - 1)
-                logger.log(level, "Dropped %s%s", told, rest, extra=extra)
+            both, extra = (decision.url, decision.match_url), {"spider": self._crawler.spider}
+            logger.log(level, "Dropped %s, a near-duplicate of %s", *map(quote, both), extra=extra)
             self._told += 1
             stats.inc_value("simhash/dropped")
         if decision.action != "drop":
@@ -151,18 +147,6 @@ class SimhashCallbackMiddleware:
         del exception
         if self.judging is not None and (page := self.judging.pages.get(response)):
             self.judging.delivery.failed(page)
-
-
-def _describe(decision: Decision) -> str:
-    """Name a near-duplicate and its original, and say in some ten words why it is one."""
-    words = show_words(decision.own_words)
-    page, original, own = map(quote, (decision.url, decision.match_url, words))
-    why = f"{own} is only here" if words else "it says nothing else"
-    if decision.similarity is None:  # no words were compared
-        why = f"{plural(decision.distance, 'bit')} apart"
-    else:
-        why = f"{show_share(decision.similarity)} alike, {why}"
-    return f"{page}, a near-duplicate of {original}: {why}"
 
 
 async def _close_browser_page(response: Response) -> AsyncIterator[Any]:

@@ -111,7 +111,7 @@ def _add_command(
     # `about` begins with the sentence of the list of commands; examples lack `scrapy simhash`.
     # `run` gets the settings and the options, and yields answers: dicts, which `printer` turns
     # into lines (by default its fields), or text to be printed as it is. The options also have
-    # `settings`, and `option`, by which commands find the store.
+    # `settings`.
     parser = commands.add_parser(
         name,
         help=about.partition(". ")[0],

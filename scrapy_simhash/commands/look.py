@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from scrapy_simhash._files import write_whole
 from scrapy_simhash._printable import format_time, mask_passwords, plural, printable
 from scrapy_simhash.commands.answering import describe_match
-from scrapy_simhash.crawl.running import add_option, find_log
+from scrapy_simhash.crawl.running import find_log
 from scrapy_simhash.errors import PartlyFailedError
 from scrapy_simhash.inspection.explanation import explain
 from scrapy_simhash.inspection.report import write_report
@@ -139,9 +139,7 @@ def _print_passages(rows: Sequence[Answer]) -> Iterable[str]:
 
 def _report(config: Config, options: Namespace) -> Iterator[Answer]:
     crawl, overwrite = options.crawl or logs.LAST_CRAWL, options.overwrite
-    yield write_report(
-        config, options.output, options.log_path, crawl, option=options.option, overwrite=overwrite
-    )
+    yield write_report(config, options.output, options.log_path, crawl, overwrite=overwrite)
 
 
 def _print_report(answer: Answer) -> Iterable[str]:
@@ -165,10 +163,9 @@ def _find_rules(config: Config, options: Namespace) -> Iterator[Answer]:
             "addresses that differ in the same part"
         )
     elif any(each.directories for each in found):
-        command = add_option("scrapy simhash urls", options.option)
         sys.stderr.write(
-            f"{command} --output FILE writes the proven rules, by which duplicate-url-discarder "
-            "makes one request of such addresses\n"
+            "scrapy simhash urls --output FILE writes the proven rules, by which "
+            "duplicate-url-discarder makes one request of such addresses\n"
         )
     else:
         sys.stderr.write("none is proven: that takes eleven pairs of pages that are the same\n")
@@ -213,7 +210,9 @@ def add_commands(make: Make) -> None:
         "recipe and seed of the store, otherwise the default recipe and seed 0. A file, a "
         "fingerprint (16 hexadecimal digits) or a text of several words alone lists the stored "
         "pages within SIMHASH_DISTANCE.",
-        lambda config, options: explain(config, options.what, options.log_path, options.option),
+        lambda config, options: explain(
+            config, options.what, options.log_path, stored=options.store is not None
+        ),
         "explain http://site.example/again",
         "explain page.html other.html",
         "explain page.html         # which stored pages are near it?",

@@ -12,10 +12,9 @@ from __future__ import annotations
 
 import inspect
 import logging
-import re
 import shlex
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 from traceback import walk_stack
 from typing import TYPE_CHECKING, Any
@@ -132,15 +131,6 @@ def name_store(settings: BaseSettings, config: Config) -> str:
     return f" --store {shlex.quote(show_url(config.store))}" * needed
 
 
-def add_option(text: str, option: str) -> str:
-    """Add an option to the commands that a text names.
-
-    >>> add_option("Details: scrapy simhash report", " --store shop")
-    'Details: scrapy simhash report --store shop'
-    """
-    return re.sub(r"scrapy simhash [a-z]+", lambda found: found[0] + option, text)
-
-
 def place_log(config: Config) -> Config:
     """Place a log that is named where commands find it from every folder of the project."""
     # A relative path is below the project's folder, or without a project below the current folder.
@@ -195,9 +185,6 @@ def make_open(config: Config) -> Open:
         store=str(folder.absolute()) if folder else config.store,
         log=str(find_log(config).absolute()) if config.log and logs else None,
     )
-    for name, value in asdict(placed).items():
-        with _naming(f"SIMHASH_{name.upper()}"):
-            str(value).encode()  # else it cannot be sent to a judge
     with _naming("SIMHASH_SCOPE"):
         load_scope(config.scope)
     if config.text_reader not in {"", OUR_READER}:

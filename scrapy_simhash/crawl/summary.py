@@ -101,13 +101,6 @@ class Summary:
         if look_alikes := self.look_alikes.describe():
             yield Line("look-alikes", f"Kept: {look_alikes}.")
 
-    def describe_progress(self) -> str:
-        """Say how many pages are near-duplicates so far, whatever the action; "" without pages."""
-        number = self.actions.total()
-        share = f" ({show_share(number / self.judged)})" if number else ""
-        told = f"{plural(self.judged, 'page')} judged, {plural(number, 'near-duplicate')}{share}"
-        return f"So far: {told}" if self.judged else ""
-
     def _sum_up(self) -> str:
         """Say how many pages were judged, and what became of them."""
         parts = [f"{self._statuses['new']:,} new"]

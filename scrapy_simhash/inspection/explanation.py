@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
 from scrapy_simhash._printable import mask_passwords, plural
-from scrapy_simhash.crawl.running import add_option, find_log
+from scrapy_simhash.crawl.running import find_log
 from scrapy_simhash.errors import InspectionError, NotJudgedError, PartlyFailedError
 from scrapy_simhash.inspection.comparing import compare_pages, describe_page
 from scrapy_simhash.judge.log import FORGOTTEN, NOT_FOLLOWED, read_log
@@ -82,11 +82,11 @@ _FORGOTTEN_BECAUSE = {
 
 
 def explain(
-    config: Config, what: Sequence[str], log_path: str | None, option: str = ""
+    config: Config, what: Sequence[str], log_path: str | None, *, stored: bool = False
 ) -> Iterator[dict[str, Any]]:
     """Explain why a URL was dropped or kept, how two pages compare, or what is near to one.
 
-    `option` is what commands need to find the store; without it, two files have seed 0.
+    Two files have seed 0, unless they are compared as pages `stored` there are.
 
     Raises:
         InspectionError: a file has no fingerprint, or nothing like a page was named.
@@ -94,16 +94,14 @@ def explain(
         PartlyFailedError: a page is unknown.
     """
     if len(what) == 1 and _is_url(what[0]):
-        for answer in _explain_url(config, what[0], find_log(config, log_path)):
-            advice = add_option(answer.get("advice", ""), option)
-            yield answer | ({"advice": advice} if advice else {})
+        yield from _explain_url(config, what[0], find_log(config, log_path))
         return
     if len(what) == 1:
         yield from _find_near(config, what[0])
         return
     if len(what) != 2:  # noqa: PLR2004 - a pair
         raise InspectionError(f"name one page, or two URLs or files; got {' '.join(what)!r}")
-    stored = bool(option) or any(map(_is_url, what))
+    stored = stored or any(map(_is_url, what))
     with open_as_it_is(config.store) if stored else nullcontext() as opened:
         first, second = (
             _find_documents(opened, name)[-1]

@@ -27,7 +27,7 @@ from scrapy_simhash._printable import (
     show_progress,
 )
 from scrapy_simhash.crawl.policy import LEFT_OUT
-from scrapy_simhash.crawl.running import add_option, find_log
+from scrapy_simhash.crawl.running import find_log
 from scrapy_simhash.crawl.summary import BEFORE, Examples, Summary, list_alerts
 from scrapy_simhash.errors import InspectionError, StoreUnusableError
 from scrapy_simhash.inspection.comparing import compare_side_by_side
@@ -70,7 +70,6 @@ class Figures:
     def __init__(self) -> None:
         self.crawls = Counter[str]()  # their pages, in the order of their beginning
         self._times: tuple[float, float] | None = None  # when the first and the last page came
-        self._statuses: Counter[tuple[str, str]] = Counter()  # with their reasons
         self._hosts: defaultdict[str, Counter[str]] = defaultdict(Counter)
         self.summary = Summary()
         self._doubtful: list[Decision] = []
@@ -90,7 +89,6 @@ class Figures:
             self.summary.of_lists += (decision.new_links or 0.0) >= MOSTLY_NEW
             self._listed[decision.match_url or ""].add(url, _LINKS_SHOWN)
             return
-        self._statuses[status, reason] += 1
         if status == FORGOTTEN:
             self.summary.forgotten += 1
             return
@@ -157,11 +155,6 @@ class Figures:
             "pages": pages,
             "not_judged": pages - sums["judged"],
             **sums,
-            "statuses": {
-                ("left_out" if reason in LEFT_OUT else status)
-                + f" ({reason})" * bool(reason): number
-                for (status, reason), number in self._statuses.most_common()
-            },
             "crawls": [{"crawl": name, "pages": n} for name, n in self.crawls.items()],
             "reasons": [
                 {
@@ -248,18 +241,11 @@ _OURS, _FIRST_BYTES = b'<meta name="generator" content="scrapy_simhash">', 200
 
 
 def write_report(
-    config: Config,
-    output: Path,
-    log_path: str | None,
-    crawl: str,
-    *,
-    option: str = "",
-    overwrite: bool,
+    config: Config, output: Path, log_path: str | None, crawl: str, *, overwrite: bool
 ) -> dict[str, Any]:
     """Write the report, on a crawl, named by its id or `last`, or on `all` of the log.
 
-    A report that is there already is replaced. `option` is what commands need to find the store.
-    Returns what the report says.
+    A report that is there already is replaced. Returns what the report says.
 
     Raises:
         InspectionError: there is no log, or no page in it.
@@ -294,9 +280,8 @@ def write_report(
         drops = describe_drops(counted.list_doubtful(), store)
         drawn = describe_drops(counted.drawn, store)
         figures = counted.describe() | describe_alerts(counted.summary.alerts, store)
-        lines = counted.summary.list_lines()
-        figures["said"] = {line.about: add_option(line.said, option) for line in lines}
-        page = _render(option, figures=figures, missing=missing, drops=drops, drawn=drawn)
+        figures["said"] = {line.about: line.said for line in counted.summary.list_lines()}
+        page = _render(figures=figures, missing=missing, drops=drops, drawn=drawn)
         file.write(page)
     return {
         "file": str(output),
@@ -314,8 +299,8 @@ _LINK = re.compile(r"https?://[^\s\\…]*", re.IGNORECASE)
 _POLICY = "default-src 'none'; style-src 'sha256-{}'; base-uri 'none'; form-action 'none'"
 
 
-def _render(option: str, **values: object) -> bytes:
-    """Make the page of the values that it shows; `option` is what commands need."""
+def _render(**values: object) -> bytes:
+    """Make the page of the values that it shows."""
     import jinja2  # noqa: PLC0415 - for this command only
     from markupsafe import Markup  # noqa: PLC0415
 
@@ -333,7 +318,6 @@ def _render(option: str, **values: object) -> bytes:
         "octets": show_bytes,
         "share": lambda part, whole: f"{100 * part / max(1, whole):.1f} %",
         "moment": lambda seconds: f"{format_time(seconds)} UTC",
-        "command": lambda text: add_option(f"scrapy simhash {text}", option),
     }
     environment.tests["link"] = _LINK.fullmatch
     style = (files(__package__) / "templates" / "report.css").read_text("utf-8")

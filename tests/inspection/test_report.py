@@ -65,8 +65,6 @@ def test_pages_are_counted(tmp_path: Path) -> None:
         "these."
     )
     assert figures["said"]["hosts"] == said
-    counted = {"near_duplicate": 30, "new": 9, "not_judged (empty)": 1, "forgotten (failed)": 2}
-    assert figures["statuses"] == counted
     assert [crawl["pages"] for crawl in figures["crawls"]] == [38, 2]
     assert (figures["first_time"], figures["last_time"]) == (START, START + 390)
     # The last line is cut, and not damaged.
@@ -205,7 +203,6 @@ def test_links_that_only_dropped_pages_had_stand_by_page(tmp_path: Path) -> None
     assert (figures["pages"], figures["links_listed"]) == (2, 3)
     said = "Not followed: 3,681 links that only dropped pages had."
     assert figures["said"]["links"] == said
-    assert figures["statuses"] == {"new": 1, "near_duplicate": 1}
     (found,) = figures["not_followed"]
     assert (found["url"], found["pages"]) == ("http://site.example/page/1", 3)
     assert found["examples"] == [link["url"] for link in links]
