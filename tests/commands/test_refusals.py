@@ -17,9 +17,9 @@ REFUSED = """
 check --no-such-option -> unknown arguments: --no-such-option
 check --nolog -> unknown arguments: --nolog$
 log --status new extra -> unknown arguments: extra
-log --statsu -> --statsu; did you mean --status?
--s A=1 export -s SIMHASH_REFETCH=-3 store -o o --store s -s SIMHASH_READONLY=no -> SIMHASH_REFETCH =
-check --set A -> Invalid -s value, use -s NAME=VALUE
+log -s A=1 -> unknown arguments: -s A=1
+-s A=1 -s SIMHASH_REFETCH=-3 export store -o o --store s -> SIMHASH_REFETCH =
+-s A check -> Invalid -s value, use -s NAME=VALUE
 -s SIMHASH_DISTNCE=3 check --store s -> no such setting; did you mean SIMHASH_DISTANCE?$
 check --store in -> no store at in, which is a file; name the folder
 log --status dropped -> invalid choice: 'dropped'
