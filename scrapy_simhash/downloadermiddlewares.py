@@ -24,13 +24,14 @@ from scrapy_simhash._printable import (
 from scrapy_simhash.config import ACTIONS, read_config
 from scrapy_simhash.crawl import policy, running
 from scrapy_simhash.crawl.delivery import Delivery
-from scrapy_simhash.crawl.end import End, Fuse
+from scrapy_simhash.crawl.end import Fuse, Unfollowed
 from scrapy_simhash.crawl.policy import JudgedPage
+from scrapy_simhash.crawl.summary import Summary
 from scrapy_simhash.errors import NotJudgedError, StoreError, StoreUnusableError
 from scrapy_simhash.judge import log as logs
 from scrapy_simhash.judge.client import Judges
 from scrapy_simhash.judge.messages import EndWaits, Gone, Settled
-from scrapy_simhash.pages.facts import NOBODY, WHOLE_TEXT, Fetched
+from scrapy_simhash.pages.facts import MOSTLY_NEW, NOBODY, WHOLE_TEXT, Fetched
 from scrapy_simhash.signals import near_duplicate_found
 from scrapy_simhash.stores.opening import show_url
 
@@ -81,7 +82,7 @@ class SimhashDownloaderMiddleware:
         self._scheduled: WeakSet[Request] | None = None  # unknown: all of them
         self.pages: JudgedPages = WeakKeyDictionary()
         self.delivery = Delivery(crawler, self._tell, self.pages, self._write_forgotten)
-        self.end = End(crawler, self.config)
+        self.summary, self.unfollowed = Summary(), Unfollowed(crawler, self.config)
         connect = crawler.signals.connect
         connect(self._watch_scheduler, signals.spider_opened)
         connect(self.spider_opened, signals.spider_opened)
@@ -194,7 +195,7 @@ class SimhashDownloaderMiddleware:
             await self._close(self._judges)
         if self._looks:
             return
-        for line in self.end.summary.list_lines():
+        for line in self.summary.list_lines():
             details = self._details * (line.about == "hosts" and self._log.path is not None)
             level = logging.WARNING if line.warns else logging.INFO
             self._logger.log(level, "%s%s", line.said, details)
@@ -212,8 +213,10 @@ class SimhashDownloaderMiddleware:
                 "%s not written: the store cannot be; their pages come again, or are kept twice",
                 plural(closed.unwritten, "change"),
             )
-        found = await asyncio.to_thread(self.end.find_not_followed, closed)
-        if number := self.end.summary.not_followed:
+        found = await asyncio.to_thread(self.unfollowed.find, closed)
+        self.summary.of_lists = sum(link.new_links >= MOSTLY_NEW for link in found)
+        self.summary.not_followed = number = len(found) + closed.beyond * bool(found)
+        if number:
             self._crawler.stats.inc_value("simhash/links/only_on_dropped_pages", number)
         for link in found[:_MOST_LINKS_LOGGED]:
             found_on = {"match_url": link.page_url, "new_links": link.new_links, "links": number}
@@ -246,7 +249,9 @@ class SimhashDownloaderMiddleware:
             self.delivery.expect(page)
         elif page.number:
             self._tell(Settled(page.number, "done"))
-        self.end.add(decision)
+        for stat in self.summary.add(decision):
+            self._crawler.stats.inc_value(f"simhash/{stat}")
+        self.unfollowed.add(decision)
         if warning := self._fuse.add(page):
             self._logger.warning("%s", warning)
         if decision.status == "near_duplicate":
@@ -375,6 +380,6 @@ class SimhashDownloaderMiddleware:
     def _write_forgotten(self, page: JudgedPage, reason: str) -> None:
         """Write into the log that a page is no original after all."""
         url, document = page.decision.url, page.decision.document
-        self.end.summary.forgotten += 1
+        self.summary.forgotten += 1
         line = self._log.pass_over(url, reason=reason, status=logs.FORGOTTEN, document=document)
         self._log.write(line)

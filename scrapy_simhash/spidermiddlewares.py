@@ -114,7 +114,7 @@ class SimhashSpiderMiddleware:
                     continue
                 mark_found(entry, response)
                 if judging is not None:
-                    judging.end.follows = True
+                    judging.unfollowed.follows = True
                     judging.delivery.requested(entry)  # its signal comes after the callback's end
                     if page is not None and carries_item(entry):
                         judging.delivery.failed(page, "handed_on")

@@ -1,4 +1,4 @@
-"""What a crawl counts of its pages, links that nobody followed, and the fuse."""
+"""What a crawl ends with: links that nobody followed; and the fuse, which warns before."""
 
 from __future__ import annotations
 
@@ -9,10 +9,9 @@ from scrapy.http import Request
 
 from scrapy_simhash._printable import plural, quote, show_share
 from scrapy_simhash.crawl.running import list_asked
-from scrapy_simhash.crawl.summary import Summary
-from scrapy_simhash.judge.log import PASS
+from scrapy_simhash.judge.log import JUDGED, PASS
 from scrapy_simhash.pages import addresses
-from scrapy_simhash.pages.facts import LEAST_OF_SHARE, MOSTLY_NEW
+from scrapy_simhash.pages.facts import LEAST_OF_SHARE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -33,34 +32,69 @@ _RECENT, _MANY_RECENT, _FEW_BEFORE = LEAST_OF_SHARE, 0.5, 0.25
 _MOST_NAMED = 3
 
 
-class Others:
-    """Finds other addresses of a page: without a session, or where a mirror has its original.
+class Unfollowed:
+    """Finds the links that only dropped pages had, and whose pages did not come otherwise.
 
+    A page may come from another address: without a session, or where a mirror has its original.
     What makes no difference in ten near-duplicates of one shape of address, makes none in others;
     unless it does in a tenth as many kept ones: behind the last page of a list all are alike. A
     place is a copy of another one if ten near-duplicates, or links on them, are there, too.
+
+    Attributes:
+        follows: whether a callback made a request.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, crawler: Crawler, config: Config) -> None:
+        self._crawler, self._config = crawler, config
+        self._hosts: set[str] = set()  # of which a page came: the spider wants no other one
         self._idle = Counter[tuple[Any, str]]()  # parameters, by the shape of addresses
         # Those in which two kept pages differ, and addresses of kept pages without one of them.
         self._telling, self._kept = Counter[tuple[Any, str]](), set[int]()
         self._moves = Counter[tuple[str, str]]()
+        self.follows = False
 
     def add(self, decision: Decision) -> None:
-        """Count what a near-duplicate and its original differ in, and what kept pages do."""
-        if decision.status == "new":
-            self._note_kept(decision.url)
-        if decision.status != "near_duplicate" or decision.reason or not decision.match_url:
+        """Note what a near-duplicate and its original differ in, and what kept pages do."""
+        status, url, original = decision.status, decision.url, decision.match_url
+        if status in JUDGED and len(self._hosts) < _MOST_HOSTS:
+            self._hosts.update(map(addresses.host_of, (url, decision.requested_url)))
+        if status == "new":
+            self._note_kept(url)
+        if status != "near_duplicate" or decision.reason or not original:
             return
-        name = addresses.find_parameter(decision.url, decision.match_url)
+        name = addresses.find_parameter(url, original)
         if name and len(self._idle) < _MOST_OTHERS:
-            self._idle[_shape_of(decision.url), name] += 1
-        move = addresses.find_move(decision.url, decision.match_url)
+            self._idle[_shape_of(url), name] += 1
+        move = addresses.find_move(url, original)
         if move and len(self._moves) < _MOST_OTHERS:
             self._moves[move] += 1
 
-    def add_links(self, links: Iterable[LeftLink], came: Callable[[str], bool]) -> None:
+    def find(self, closed: Closed) -> list[LeftLink]:
+        """Find the links, of hosts that the crawl had.
+
+        It takes 60 us a link; there are 50,000 at most.
+        """
+        if closed.has_kept_links and not self.follows:  # the spider follows none
+            return []
+        asked = list_asked(self._crawler)
+        if self._config.action == "flag":  # what would be dropped came, and what it leads to
+            asked = asked - {self._identify(link.url) for link in closed.left}
+        self._add_links(closed.left, lambda url: self._identify(url) in asked)
+        found = []
+        for link in closed.left:
+            same = map(self._identify, [link.url, *self._list_others(link)])
+            if addresses.host_of(link.url) in self._hosts and asked.isdisjoint(same):
+                found.append(link)
+        return found
+
+    def _identify(self, url: str) -> bytes:
+        """Return the fingerprint of a request for a link, or b"" if there can be none."""
+        try:
+            return self._crawler.request_fingerprinter.fingerprint(Request(url))
+        except Exception:  # noqa: BLE001 - an invalid address, or the user's fingerprinter
+            return b""
+
+    def _add_links(self, links: Iterable[LeftLink], came: Callable[[str], bool]) -> None:
         """Count the links of dropped pages whose pages came elsewhere, if most of a place did."""
         moved = [move for move in map(_move, links) if move is not None]
         of_place = Counter(place for place, _ in moved)
@@ -69,7 +103,7 @@ class Others:
             if number >= _MOST_OF_PLACE * of_place[place]:
                 self._moves[place] += number
 
-    def list_for(self, link: LeftLink) -> Iterator[str]:
+    def _list_others(self, link: LeftLink) -> Iterator[str]:
         """List other addresses of the page that a link leads to."""
         move = _move(link)
         moved = [move[1]] if move and self._moves[move[0]] >= _MANY_ALIKE else []
@@ -102,66 +136,6 @@ def _move(link: LeftLink) -> tuple[tuple[str, str], str] | None:
 def _shape_of(url: str) -> tuple[str, int, tuple[str, ...]] | None:
     places = addresses.find_places(url)
     return None if places is None else places[:3]
-
-
-class End:
-    """Counts the pages of a crawl, and finds at its end the links that only dropped pages had.
-
-    Attributes:
-        summary: of the crawl.
-        follows: whether a callback made a request.
-    """
-
-    def __init__(self, crawler: Crawler, config: Config) -> None:
-        self._crawler, self._config = crawler, config
-        self.summary = Summary()
-        self._hosts: set[str] = set()  # of which a page came: the spider wants no other one
-        self._others = Others()
-        self.follows = False
-
-    def add(self, decision: Decision) -> None:
-        """Count a page by what was decided on it."""
-        count, status, reason = self._crawler.stats.inc_value, decision.status, decision.reason
-        self.summary.add(decision)
-        if status == "not_judged":
-            count(f"simhash/not_judged/{reason}")
-            return
-        count("simhash/pages")
-        count(f"simhash/revisit/{reason}" if status == "revisit" else f"simhash/{status}")
-        if status == "near_duplicate":
-            count(f"simhash/distance/{decision.distance}")
-        if decision.parted_by:
-            count("simhash/look_alikes")
-        if len(self._hosts) < _MOST_HOSTS:
-            self._hosts.update(map(addresses.host_of, (decision.url, decision.requested_url)))
-        self._others.add(decision)
-
-    def find_not_followed(self, closed: Closed) -> list[LeftLink]:
-        """Find the links that only dropped pages had, and whose pages did not come otherwise.
-
-        They are of hosts that the crawl had. It takes 60 us a link; there are 50,000 at most.
-        """
-        if closed.has_kept_links and not self.follows:  # the spider follows none
-            return []
-        asked = list_asked(self._crawler)
-        if self._config.action == "flag":  # what would be dropped came, and what it leads to
-            asked = asked - {self._identify(link.url) for link in closed.left}
-        self._others.add_links(closed.left, lambda url: self._identify(url) in asked)
-        found = []
-        for link in closed.left:
-            same = map(self._identify, [link.url, *self._others.list_for(link)])
-            if addresses.host_of(link.url) in self._hosts and asked.isdisjoint(same):
-                found.append(link)
-        self.summary.of_lists = sum(link.new_links >= MOSTLY_NEW for link in found)
-        self.summary.not_followed = len(found) + closed.beyond * bool(found)
-        return found
-
-    def _identify(self, url: str) -> bytes:
-        """Return the fingerprint of a request for a link, or b"" if there can be none."""
-        try:
-            return self._crawler.request_fingerprinter.fingerprint(Request(url))
-        except Exception:  # noqa: BLE001 - an invalid address, or the user's fingerprinter
-            return b""
 
 
 class Fuse:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from scrapy_simhash._printable import plural, quote, show_share
 from scrapy_simhash.crawl.policy import LEFT_OUT
-from scrapy_simhash.judge.log import FOLLOW, LOSING, PASS
+from scrapy_simhash.judge.log import FOLLOW, JUDGED, LOSING, PASS
 from scrapy_simhash.judging.documents import STAYS
 from scrapy_simhash.pages.addresses import find_parameter, find_places, find_site, host_of
 from scrapy_simhash.pages.facts import MOSTLY_NEW
@@ -58,23 +58,27 @@ class Summary:
         self._changed = self._only_links = 0  # of what was fetched again
         self._passed = Counter[str]()  # pages not judged, by reason
 
-    def add(self, decision: Decision) -> None:
-        """Count a page by what was decided on it."""
-        status, action = decision.status, decision.action
-        if not decision.is_judged:
-            self._passed[decision.reason or status] += decision.reason not in LEFT_OUT
-            return
+    def add(self, decision: Decision) -> list[str]:
+        """Count a page by what was decided on it; returns the names of its stats."""
+        status, action, reason = decision.status, decision.action, decision.reason
+        if status not in JUDGED:
+            self._passed[reason or status] += reason not in LEFT_OUT
+            return [f"not_judged/{reason}"]
         self.judged += 1
         self._statuses[status] += 1
+        self.alerts.add(decision)
         if status == "near_duplicate":
             self.actions[action] += 1
             self.links[action] += decision.links
-        elif status == "revisit":
-            self._changed += decision.reason == "changed"
+            return ["pages", status, f"distance/{decision.distance}"]
+        if status == "revisit":
+            self._changed += reason == "changed"
             self._only_links += action == FOLLOW
-        elif decision.parted_by:
+            return ["pages", f"revisit/{reason}"]
+        if decision.parted_by:
             self.look_alikes.add(decision)
-        self.alerts.add(decision)
+            return ["pages", status, "look_alikes"]
+        return ["pages", status]
 
     @property
     def would_drop(self) -> bool:

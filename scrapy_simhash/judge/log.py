@@ -49,6 +49,7 @@ _Count = Annotated[int, msgspec.Meta(ge=0, le=2**53)]
 LOSING = {"drop", "ignore-outlinks"}
 FOLLOW = "follow"  # a drop of the items only: the links are followed
 PASS = "pass"  # noqa: S105 - a near-duplicate that is kept
+JUDGED = {"new", "near_duplicate", "revisit"}  # statuses of pages that were compared
 NOT_FOLLOWED = "not_followed"  # the status of a link, in the log only
 FORGOTTEN = "forgotten"  # the status of a page that is no original after all, in the log only
 
@@ -104,7 +105,7 @@ class Decision(Published, kw_only=True):
     @property
     def is_judged(self) -> bool:
         """Whether the page was compared with others at all."""
-        return self.status in {"new", "near_duplicate", "revisit"}
+        return self.status in JUDGED
 
     @property
     def is_dropped(self) -> bool:

@@ -38,7 +38,7 @@ def find_walls(done: Crawl) -> dict[str, int]:
     """Find the walls that a crawl names, by path; how many pages repeat each."""
     judging = done.crawler.get_downloader_middleware(SimhashDownloaderMiddleware)
     assert judging
-    told = judging.end.summary.alerts.list_told()
+    told = judging.summary.alerts.list_told()
     return {path_of(about): found.pages for alert, about, found in told if alert is Alert.UNLIKE}
 
 
