@@ -250,7 +250,7 @@ class SimhashDownloaderMiddleware:
         elif page.number:
             self._tell(Settled(page.number, "done"))
         for stat in self.summary.add(decision):
-            self._crawler.stats.inc_value(f"simhash/{stat}")
+            self._crawler.stats.inc_value(stat)
         self.unfollowed.add(decision)
         if warning := self._fuse.add(page):
             self._logger.warning("%s", warning)

@@ -14,7 +14,7 @@ import inspect
 import logging
 import shlex
 from contextlib import contextmanager, suppress
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from traceback import walk_stack
 from typing import TYPE_CHECKING, Any
@@ -185,6 +185,9 @@ def make_open(config: Config) -> Open:
         store=str(folder.absolute()) if folder else config.store,
         log=str(find_log(config).absolute()) if config.log and logs else None,
     )
+    for name, value in asdict(placed).items():
+        with _naming(f"SIMHASH_{name.upper()}"):
+            str(value).encode()  # else it cannot be sent to a judge
     with _naming("SIMHASH_SCOPE"):
         load_scope(config.scope)
     if config.text_reader not in {"", OUR_READER}:

@@ -63,22 +63,22 @@ class Summary:
         status, action, reason = decision.status, decision.action, decision.reason
         if status not in JUDGED:
             self._passed[reason or status] += reason not in LEFT_OUT
-            return [f"not_judged/{reason}"]
+            return [f"simhash/not_judged/{reason}"]
         self.judged += 1
         self._statuses[status] += 1
         self.alerts.add(decision)
         if status == "near_duplicate":
             self.actions[action] += 1
             self.links[action] += decision.links
-            return ["pages", status, f"distance/{decision.distance}"]
+            return ["simhash/pages", f"simhash/{status}", f"simhash/distance/{decision.distance}"]
         if status == "revisit":
             self._changed += reason == "changed"
             self._only_links += action == FOLLOW
-            return ["pages", f"revisit/{reason}"]
+            return ["simhash/pages", f"simhash/revisit/{reason}"]
         if decision.parted_by:
             self.look_alikes.add(decision)
-            return ["pages", status, "look_alikes"]
-        return ["pages", status]
+            return ["simhash/pages", f"simhash/{status}", "simhash/look_alikes"]
+        return ["simhash/pages", f"simhash/{status}"]
 
     @property
     def would_drop(self) -> bool:
