@@ -9,7 +9,6 @@ from collections import deque
 from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from urllib.parse import unquote
 
 from scrapy_simhash._printable import mask_passwords, plural
 from scrapy_simhash.crawl.running import find_log
@@ -18,7 +17,6 @@ from scrapy_simhash.inspection.comparing import compare_pages, describe_page
 from scrapy_simhash.judge.log import FORGOTTEN, NOT_FOLLOWED, read_log
 from scrapy_simhash.judging.documents import Deciding, Record, State, StoredDocument, make_document
 from scrapy_simhash.judging.matching import CHANGES
-from scrapy_simhash.pages.addresses import plain_form
 from scrapy_simhash.pages.facts import MOSTLY_NEW, Fetched, Recipe, unpack
 from scrapy_simhash.pages.features import read_words, simhash, weigh_features
 from scrapy_simhash.pages.fingerprint import fingerprint_page
@@ -26,17 +24,16 @@ from scrapy_simhash.stores.opening import open_as_it_is
 from scrapy_simhash.tables import parse_design
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
     from scrapy_simhash.config import Config
     from scrapy_simhash.judge.log import Decision
     from scrapy_simhash.stores.store import Store
 
-_LINES_SHOWN, _MOST_SUGGESTED = 5, 3
+_LINES_SHOWN = 5
 _HEX_FINGERPRINT = re.compile(r"(0x)?[0-9a-fA-F]{16}")
 # As many as the log has of each page.
 _MOST_WORDS = 10
-_ENDING = re.compile(r"\.(?:html?|php|aspx?|jsp|cgi)$")
 
 # Why a page was not judged, as docs/meta.md has it, and what may be done about it.
 _REASONS = {
@@ -152,13 +149,11 @@ def _explain_url(config: Config, url: str, log: Path) -> Iterator[dict[str, Any]
         documents = store.find_documents([url])[url]
         logged = _Logged(log, url)
         if not documents and logged.last is None:
-            known = store.read(lambda stored: [record.facts.url for _, record in stored])
-            known += dict.fromkeys(decision.url for decision, _ in read_log(log, damaged=[]))
-            problem = (
+            raise PartlyFailedError(
                 f"{url} is neither in the store nor in the log {log}; name it as it was fetched; a "
-                "page that redirects is known by its target"
+                "page that redirects is known by its target. `scrapy simhash log --url TEXT` lists "
+                "addresses with a text"
             )
-            raise PartlyFailedError(add_suggestions(problem, url, known))
         answers = [_explain_document(config, store, each, logged) for each in documents]
         if logged.last is not None and not (documents and logged.last.is_judged):
             answers.insert(0, _explain_line(config, logged.last))
@@ -309,11 +304,10 @@ def _show_words(words: Sequence[str]) -> str:
 
 
 def _find_documents(store: Store, url: str) -> list[StoredDocument]:
-    """Find the documents of a URL, or raise an error that suggests other spellings in the store."""
+    """Find the documents of a URL, or raise an error."""
     documents = store.find_documents([url])[url]
     if not documents:
-        known = store.read(lambda stored: [record.facts.url for _, record in stored])
-        raise PartlyFailedError(add_suggestions(f"{url} is not in the store", url, known))
+        raise PartlyFailedError(f"{url} is not in the store; name it as it was fetched")
     return documents
 
 
@@ -354,22 +348,3 @@ def _find_fingerprint(config: Config, store: Store, what: str) -> int:
         f"{what!r} is not a URL (http://...), an existing file, a fingerprint (16 hexadecimal "
         "digits) or a text of several words"
     )
-
-
-def add_suggestions(problem: str, url: str, known: Iterable[str]) -> str:
-    """Add to a problem with a URL at most three known ones that are the same, written otherwise.
-
-    >>> add_suggestions("no", "http://a.example/x", ["https://www.a.example/X.html"])
-    'no; did you mean https://www.a.example/X.html ?'
-    """
-    form = _reduce(url)
-    alike = dict.fromkeys(other for other in known if _reduce(other) == form)
-    suggested = " or ".join([*alike][:_MOST_SUGGESTED])
-    return f"{problem}; did you mean {suggested} ?" if suggested else problem
-
-
-def _reduce(url: str) -> str:
-    """Reduce a URL to what distinguishes pages, without what is often spelled otherwise."""
-    written = unquote(url if "//" in url else f"http://{url}").lower()
-    path, sign, query = plain_form(written).partition("?")
-    return _ENDING.sub("", path) + sign + query or url

@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from scrapy_simhash._printable import plural
-from scrapy_simhash.inspection.explanation import add_suggestions
 from scrapy_simhash.stores.keyvalues import TEXTS, octets
 from scrapy_simhash.stores.opening import open_store
 from tests.helpers.commanding import (
@@ -204,25 +203,4 @@ def test_a_url_that_is_not_there(run: Run, store: Path) -> None:
     asked = ONE.replace("http://", "https://www.") + "/"
     said = run.failed("explain", asked, "--store", store)
     assert "is neither in the store nor in the log" in said
-    assert f"; did you mean {ONE} ?" in said
-
-
-KNOWN = [
-    *("http://a.example/b?x=1&y=2", "https://a.example/c/", "http://a.example/", "http://[bad/"),
-    "http://a.example/long/name.html",
-]
-
-
-@pytest.mark.parametrize(
-    ("asked", "suggested"),
-    [
-        ("http://a.example/c", "https://a.example/c/"),
-        ("https://www.a.example/c/index.html#top", "https://a.example/c/"),
-        ("http://a.example/%63/", "https://a.example/c/"),
-        *(("a.example/C", "https://a.example/c/"), ("http://a.example", "http://a.example/")),
-        ("http://a.example/b?y=2&x=1", "http://a.example/b?x=1&y=2"),
-        ("http://a.example/long/name", "http://a.example/long/name.html"),
-    ],
-)
-def test_ways_of_writing(asked: str, suggested: str) -> None:
-    assert add_suggestions("no", asked, KNOWN * 2) == f"no; did you mean {suggested} ?"
+    assert "scrapy simhash log --url TEXT" in said
