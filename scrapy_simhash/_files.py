@@ -19,17 +19,18 @@ _MOST_CHARACTERS = 40
 @contextmanager
 def open_whole(path: Path, *, overwrite: bool, private: bool = True) -> Iterator[IO[bytes]]:
     """Open a file for writing; it gets its name once all of it is on disk."""
-    # After an error, `path` is unchanged. Without `overwrite`, one of two writers fails; that takes
-    # hard links, so a file system without them raises OSError. The file is written in a temporary
-    # folder beside it with a unique name, so the leftovers of a killed writer do no harm. What is
-    # private (texts, requests, addresses) only its owner may read, whatever was there before.
+    # After an error, `path` is unchanged. The file is written in a temporary folder beside it with
+    # a unique name, so the leftovers of a killed writer do no harm. What is private (texts,
+    # requests, addresses) only its owner may read, whatever was there before.
     if path.is_dir():
         raise IsADirectoryError(f"{path} is a folder; name a file")
     if path.exists() and not path.is_file():
         # Otherwise the file would replace a device.
         raise FileExistsError(f"{path} is not a regular file; name one, or - if that is offered")
     if not overwrite and os.path.lexists(path):
-        raise _taken(path)
+        raise FileExistsError(
+            f"{path} exists already; name another file, or overwrite it (--overwrite)"
+        )
     if not path.parent.is_dir():
         raise FileNotFoundError(f"{path}: there is no folder {path.parent}")
     prefix = f".{path.name[:_MOST_CHARACTERS]}."
@@ -40,21 +41,8 @@ def open_whole(path: Path, *, overwrite: bool, private: bool = True) -> Iterator
             yield file
             file.flush()
             os.fsync(file.fileno())
-        if overwrite:
-            temporary.replace(path)
-        else:
-            try:
-                # Renaming would replace a file that another writer made meanwhile.
-                path.hardlink_to(temporary)
-            except FileExistsError:
-                raise _taken(path) from None
+        temporary.replace(path)
     sync_folder(path.parent)
-
-
-def _taken(path: Path) -> FileExistsError:
-    return FileExistsError(
-        f"{path} exists already; name another file, or overwrite it (--overwrite)"
-    )
 
 
 def sync_folder(folder: Path) -> None:

@@ -51,11 +51,6 @@ def show(text: object) -> str:
     return shown if len(shown) <= MOST_SHOWN_CHARACTERS else shown[:MOST_SHOWN_CHARACTERS] + "…"
 
 
-def cut(text: str, most: int) -> str:
-    """Cut a text to so many characters, of which the last ones are dots then."""
-    return text if len(text) <= most else f"{text[: most - 3]}..."
-
-
 def quote(text: object) -> str:
     """Make a text safe for a log line: quoted, escaped, its middle cut beyond 200 characters."""
     if not isinstance(text, str):
@@ -101,10 +96,6 @@ def describe_error(error: BaseException) -> str:
     return printable("".join(traceback.format_exception(error))[-MOST_ERROR_CHARACTERS:])
 
 
-# Leaves space for a count of millions and everything else in 80 columns.
-_BAR_CHARACTERS = 12
-
-
 @contextmanager
 def show_progress(unit: str) -> Iterator[Callable[[int, int | None], None]]:
     """Show a bar; yields a function that takes the numbers of units (a plural) done, and of all.
@@ -118,12 +109,8 @@ def show_progress(unit: str) -> Iterator[Callable[[int, int | None], None]]:
     from rich.console import Console  # noqa: PLC0415
 
     with progress.Progress(
-        progress.TaskProgressColumn(show_speed=True),
-        progress.BarColumn(_BAR_CHARACTERS),
         progress.MofNCompleteColumn(),
-        progress.TextColumn("{task.description}"),
-        progress.TimeElapsedColumn(),
-        progress.TimeRemainingColumn(),
+        *progress.Progress.get_default_columns(),
         console=Console(stderr=True),  # the answers go to standard output
         transient=True,
         redirect_stdout=False,

@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 import re
 from dataclasses import dataclass, fields
+from difflib import get_close_matches
 from itertools import chain
 from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args, get_type_hints
 
 import msgspec
 from msgspec import Meta
 
-from scrapy_simhash.errors import SettingError, suggest
+from scrapy_simhash.errors import SettingError
 from scrapy_simhash.judging.documents import DEFAULT_DISTANCE_BITS, Rule, RuleName
 from scrapy_simhash.pages.addresses import host_of
 from scrapy_simhash.pages.facts import OUR_READER
@@ -23,6 +24,7 @@ ACTIONS = ("drop", "ignore-outlinks", "flag")
 LOG_IN_STORE = "log.jsonl"
 DEFAULT_LOG = f"<store>/{LOG_IN_STORE}"
 UNSET_DISTANCE = -1
+_ALIKE = 0.85  # names of settings; the beginning, which all share, makes any two alike
 
 # Each type says in words what it admits, for messages.
 _Flag = Annotated[bool, Meta(description="True or False")]
@@ -240,19 +242,12 @@ def _check_selectors(ignore: tuple[str, ...] | dict[str, tuple[str, ...]]) -> No
 def read_config(settings: Mapping[str, Any]) -> Config:
     """Read the settings; values given as text (`-s SIMHASH_DISTANCE=2`) are converted."""
     names = {f"SIMHASH_{option.name.upper()}": option.name for option in fields(Config)}
+    for name in map(str, settings):
+        if name.startswith("SIMHASH_") and name not in names:
+            near = get_close_matches(name, names, 1, _ALIKE)
+            hint = f"; did you mean {near[0]}?" if near else ""
+            raise SettingError(f"{name}: there is no such setting{hint}")
     config = Config(**{names[name]: settings[name] for name in names if name in settings})
     if str(settings.get("SIMHASH_DISTANCE")) == str(UNSET_DISTANCE):
         raise SettingError(f"SIMHASH_DISTANCE = {UNSET_DISTANCE}: must be 0 or more bits")
     return config
-
-
-def describe_unknown(settings: Mapping[str, Any]) -> str:
-    """Name the unknown settings that begin with SIMHASH_, or return ""; refuse misspelt ones."""
-    known = [f"SIMHASH_{option.name.upper()}" for option in fields(Config)]
-    names = sorted(name for name in map(str, settings) if name.startswith("SIMHASH_"))
-    unknown = [name for name in names if name not in known]
-    for name in unknown:
-        # The beginning, which all share, makes any two of them alike.
-        if hint := suggest(name, known, 0.85):
-            raise SettingError(f"{name}: there is no such setting{hint}")
-    return f"settings that do not exist: {', '.join(unknown)}" if unknown else ""

@@ -5,15 +5,13 @@ from __future__ import annotations
 import asyncio
 import gc
 import logging
-from collections import Counter
 from functools import partial
 from typing import TYPE_CHECKING, Self
 from weakref import WeakKeyDictionary, WeakSet
 
 from msgspec import structs
 from scrapy import Spider, signals
-from scrapy.exceptions import CloseSpider, IgnoreRequest, NotConfigured
-from scrapy.http.request import NO_CALLBACK
+from scrapy.exceptions import CloseSpider, NotConfigured
 from scrapy.utils.asyncio import is_asyncio_available
 
 from scrapy_simhash._printable import (
@@ -23,16 +21,17 @@ from scrapy_simhash._printable import (
     printable,
     quote,
 )
-from scrapy_simhash.config import ACTIONS, describe_unknown, read_config
+from scrapy_simhash.config import ACTIONS, read_config
 from scrapy_simhash.crawl import policy, running
 from scrapy_simhash.crawl.delivery import Delivery
-from scrapy_simhash.crawl.end import End, Fuse
+from scrapy_simhash.crawl.end import Fuse, Unfollowed
 from scrapy_simhash.crawl.policy import JudgedPage
+from scrapy_simhash.crawl.summary import Summary
 from scrapy_simhash.errors import NotJudgedError, StoreError, StoreUnusableError
 from scrapy_simhash.judge import log as logs
 from scrapy_simhash.judge.client import Judges
 from scrapy_simhash.judge.messages import EndWaits, Gone, Settled
-from scrapy_simhash.pages.facts import NOBODY, WHOLE_TEXT, Fetched
+from scrapy_simhash.pages.facts import MOSTLY_NEW, NOBODY, WHOLE_TEXT, Fetched
 from scrapy_simhash.signals import near_duplicate_found
 from scrapy_simhash.stores.opening import show_url
 
@@ -49,8 +48,6 @@ CLOSE_REASON = "simhash_store_unusable"
 _POLLING_SECONDS = 1.0
 _GONE = {404, 410}
 _MOST_LINKS_LOGGED = 1_000  # for people
-# So many pages are named in warnings; the others in DEBUG lines.
-_MOST_WARNED = 10
 
 
 class SimhashDownloaderMiddleware:
@@ -68,26 +65,24 @@ class SimhashDownloaderMiddleware:
                 "scrapy_simhash needs asyncio, but TWISTED_REACTOR names another reactor; "
                 "set it to twisted.internet.asyncioreactor.AsyncioSelectorReactor"
             )
-        if unknown := describe_unknown(crawler.settings):
-            logger.warning("Ignored %s", unknown)
         self.config = running.place_log(running.place_store(config))
-        self._option = running.name_store(crawler.settings, self.config)
+        option = running.name_store(crawler.settings, self.config)
+        self._details = f" Details: scrapy simhash report{option}"
         self._crawler = crawler
         self._given = running.make_open(self.config)
         self._judges: Judges | None = None  # while the store is open
         self._log = logs.CrawlLog()
         self._fuse = Fuse()
         self._looks = running.is_looking()  # for a page or two, which no crawl gets
-        self._befell = Counter[str]()  # what pages are warned of the first times only
+        self._befell = set[str]()  # what is warned of once only
         self._ended = ""  # why
         self._polling: asyncio.TimerHandle | None = None
-        self._told = 0.0  # when it was told how far the crawl is
         # Requests that came from the scheduler. An inline download (`engine.download_async`) does
         # not, whatever meta it has, and no spider middleware will see its response.
         self._scheduled: WeakSet[Request] | None = None  # unknown: all of them
         self.pages: JudgedPages = WeakKeyDictionary()
         self.delivery = Delivery(crawler, self._tell, self.pages, self._write_forgotten)
-        self.end = End(crawler, self.config)
+        self.summary, self.unfollowed = Summary(), Unfollowed(crawler, self.config)
         connect = crawler.signals.connect
         connect(self._watch_scheduler, signals.spider_opened)
         connect(self.spider_opened, signals.spider_opened)
@@ -180,19 +175,13 @@ class SimhashDownloaderMiddleware:
         # The garbage collector passes over what is there: 80,000 objects that stay, which else
         # hold the event loop for 30 ms every few hundred pages.
         gc.freeze()
-        self._told = asyncio.get_running_loop().time()
         self._poll()
         return opened
 
     def _poll(self) -> None:
-        """Tell how far the crawl is, as often as Scrapy does; end all waits once it closes."""
+        """End all waits once the crawl closes."""
         loop = asyncio.get_running_loop()
         self._polling = loop.call_later(_POLLING_SECONDS, self._poll)
-        interval_seconds = self._crawler.settings.getfloat("LOGSTATS_INTERVAL")
-        if interval_seconds and loop.time() >= self._told + interval_seconds:
-            self._told = loop.time()
-            if progress := self.end.describe_progress():
-                self._logger.info(progress)
         # Else the spider would close only after them.
         if self._judges is not None and self._judges.waiting and running.is_closing(self._crawler):
             self._tell(EndWaits())
@@ -201,15 +190,17 @@ class SimhashDownloaderMiddleware:
 
     async def spider_closed(self, reason: str) -> None:
         """Write what is left, and log what a person should know of the crawl."""
-        self._ended, limits = reason, self.end.describe_limits(reason)
+        self._ended = reason
         if self._judges is not None:
-            await self._close(self._judges, limits)
+            await self._close(self._judges)
         if self._looks:
             return
-        for level, text in self.end.list_lines(limits, has_log=self._log.path is not None):
-            self._logger.log(level, "%s", running.add_option(text, self._option))
+        for line in self.summary.list_lines():
+            details = self._details * (line.about == "hosts" and self._log.path is not None)
+            level = logging.WARNING if line.warns else logging.INFO
+            self._logger.log(level, "%s%s", line.said, details)
 
-    async def _close(self, judges: Judges, limits: str) -> None:
+    async def _close(self, judges: Judges) -> None:
         """Have everything written, and count and log the links that only dropped pages had."""
         if self._polling is not None:
             self._polling.cancel()
@@ -222,15 +213,14 @@ class SimhashDownloaderMiddleware:
                 "%s not written: the store cannot be; their pages come again, or are kept twice",
                 plural(closed.unwritten, "change"),
             )
-        found = await asyncio.to_thread(self.end.find_not_followed, closed)
-        number = len(found) + closed.beyond * bool(found)
+        found = await asyncio.to_thread(self.unfollowed.find, closed)
+        self.summary.of_lists = sum(link.new_links >= MOSTLY_NEW for link in found)
+        self.summary.not_followed = number = len(found) + closed.beyond * bool(found)
         if number:
             self._crawler.stats.inc_value("simhash/links/only_on_dropped_pages", number)
         for link in found[:_MOST_LINKS_LOGGED]:
             found_on = {"match_url": link.page_url, "new_links": link.new_links, "links": number}
             self._log.write(self._log.pass_over(link.url, status=logs.NOT_FOLLOWED, **found_on))
-        if limits and self._log.has_lines:
-            self._log.write(self._log.pass_over("", reason=limits, status=logs.CUT_OFF))
         self._log.close()
         if self._log.lost:
             self._crawler.stats.inc_value("simhash/failed/log", self._log.lost)
@@ -259,7 +249,9 @@ class SimhashDownloaderMiddleware:
             self.delivery.expect(page)
         elif page.number:
             self._tell(Settled(page.number, "done"))
-        self.end.add(decision)
+        for stat in self.summary.add(decision):
+            self._crawler.stats.inc_value(stat)
+        self.unfollowed.add(decision)
         if warning := self._fuse.add(page):
             self._logger.warning("%s", warning)
         if decision.status == "near_duplicate":
@@ -272,16 +264,6 @@ class SimhashDownloaderMiddleware:
                 spider=self._crawler.spider,
             )
         return response
-
-    def process_exception(self, request: Request, exception: Exception) -> None:
-        """Note in the log a page that did not come, once Scrapy has given up."""
-        unwanted = request.callback is NO_CALLBACK or request.meta.get("simhash_skip")
-        refused = isinstance(exception, IgnoreRequest)  # by another middleware
-        if not (unwanted or refused) and self._judges is not None:
-            error = [type(exception).__name__]
-            decision = self._log.pass_over(request.url, reason="not_fetched", tests=error)
-            self.end.add(decision)
-            self._log.write(decision)
 
     def _is_scheduled(self, request: Request) -> bool:
         """Whether a request is the scheduler's, so that its page reaches the spider."""
@@ -312,7 +294,6 @@ class SimhashDownloaderMiddleware:
             if reader == NOBODY:
                 self._warn(
                     "unnamed",
-                    1,
                     "The callback %s of %s is no method of the spider: none of its pages is "
                     "dropped, and no page is dropped for one of them",
                     quote(repr(request.callback)),
@@ -324,7 +305,7 @@ class SimhashDownloaderMiddleware:
             number, future = judges.ask(asked, response.body, action, young=young, refetch=again)
             said = await future
             decision = said.decision or pass_over(reason="failed")
-            self._befell["store_unavailable"] = 0
+            self._befell.discard("store_unavailable")
             if said.waited_seconds:
                 stats, seconds = self._crawler.stats, said.waited_seconds
                 stats.inc_value("simhash/waited_seconds", seconds)  # type: ignore[arg-type]
@@ -351,7 +332,7 @@ class SimhashDownloaderMiddleware:
         self._crawler.stats.inc_value("simhash/failed/action")
         told, admitted = "meta['simhash_action'] = %s of %s: must be %s", map(repr, ACTIONS)
         told += "; the page is only flagged"
-        self._warn("action", 1, told, quote(action), quote(request.url), " or ".join(admitted))
+        self._warn("action", told, quote(action), quote(request.url), " or ".join(admitted))
         return "flag"
 
     async def _read_text(self, judges: Judges, page: Fetched, response: Response) -> str:
@@ -368,16 +349,17 @@ class SimhashDownloaderMiddleware:
         if failed:
             self._crawler.stats.inc_value("simhash/failed/text")
             told = "%s found no main text of %s, whose whole text is handed over: %s"
-            self._warn("text", 1, told, self.config.text_reader, quote(response.url), failed)
+            self._warn("text", told, self.config.text_reader, quote(response.url), failed)
         return text
 
     def _tell_not_judged(self, error: NotJudgedError, url: str) -> None:
-        """Warn of the first pages that the user's code fails on, and of a store that does."""
+        """Warn of the first page that the user's code fails on, and of a store that does."""
         reason, detail = error.reason, printable(error.detail)[:MOST_ERROR_CHARACTERS]
         if reason == "store_unavailable":
-            self._warn(reason, 1, "Pages are not judged while the store fails: %s", detail)
-        most = _MOST_WARNED if reason in {"failed", "scope_failed"} else 0
-        self._warn("failed", most, "Not judged: %s: %s: %s", quote(url), reason, detail)
+            self._warn(reason, "Pages are not judged while the store fails: %s", detail)
+        of_user = reason in {"failed", "scope_failed"}
+        tell = partial(self._warn, reason) if of_user else self._logger.debug
+        tell("Not judged: %s: %s: %s", quote(url), reason, detail)
 
     # What is told and written
 
@@ -385,10 +367,10 @@ class SimhashDownloaderMiddleware:
     def _logger(self) -> logging.LoggerAdapter[logging.Logger]:
         return logging.LoggerAdapter(logger, {"spider": self._crawler.spider})
 
-    def _warn(self, what: str, most: int, text: str, *given: str) -> None:
-        """Warn of what befell a page, if it is among the first ones; else it is a DEBUG line."""
-        self._befell[what] += most > 0
-        level = logging.WARNING if 0 < self._befell[what] <= most else logging.DEBUG
+    def _warn(self, what: str, text: str, *given: str) -> None:
+        """Warn of what befell a page, the first time; later it is a DEBUG line."""
+        level = logging.DEBUG if what in self._befell else logging.WARNING
+        self._befell.add(what)
         self._logger.log(level, text, *given)
 
     def _tell(self, message: ToJudge) -> None:
@@ -398,5 +380,6 @@ class SimhashDownloaderMiddleware:
     def _write_forgotten(self, page: JudgedPage, reason: str) -> None:
         """Write into the log that a page is no original after all."""
         url, document = page.decision.url, page.decision.document
+        self.summary.forgotten += 1
         line = self._log.pass_over(url, reason=reason, status=logs.FORGOTTEN, document=document)
         self._log.write(line)

@@ -11,14 +11,6 @@ if TYPE_CHECKING:
     from types import TracebackType
 
 
-def suggest(given: str, known: list[str], alike: float = 0.6, most: int = 1) -> str:
-    """Suggest known names like an unknown one: `; did you mean ...?`, or "" if there are none."""
-    from difflib import get_close_matches  # noqa: PLC0415 - for mistakes only
-
-    near = " or ".join(get_close_matches(given, known, most, alike))
-    return f"; did you mean {near}?" if near else ""
-
-
 class StoreError(Exception):
     """A store cannot do what it was asked to do."""
 

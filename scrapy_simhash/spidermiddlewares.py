@@ -10,11 +10,12 @@ from scrapy.exceptions import IgnoreRequest, NotConfigured
 from scrapy.http import Request, Response
 from scrapy.utils.asyncio import is_asyncio_available
 
+from scrapy_simhash._printable import quote
 from scrapy_simhash.config import read_config
 from scrapy_simhash.crawl.policy import META_KEY, carries_item, mark_found
 from scrapy_simhash.crawl.running import tell_half
 from scrapy_simhash.downloadermiddlewares import SimhashDownloaderMiddleware
-from scrapy_simhash.judge.log import FOLLOW, describe_near_duplicate
+from scrapy_simhash.judge.log import FOLLOW
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -78,10 +79,8 @@ class SimhashSpiderMiddleware:
         if decision.is_dropped:
             # Of the first ones, who watches a crawl sees what it does.
             level = logging.INFO if self._told < _DROPS_TOLD else logging.DEBUG
-            if logger.isEnabledFor(level):
-                told, extra = describe_near_duplicate(decision), {"spider": self._crawler.spider}
-                rest = " (more at level DEBUG)" * (self._told == _DROPS_TOLD - 1)
-                logger.log(level, "Dropped %s%s", told, rest, extra=extra)
+            both, extra = (decision.url, decision.match_url), {"spider": self._crawler.spider}
+            logger.log(level, "Dropped %s, a near-duplicate of %s", *map(quote, both), extra=extra)
             self._told += 1
             stats.inc_value("simhash/dropped")
         if decision.action != "drop":
@@ -115,7 +114,7 @@ class SimhashSpiderMiddleware:
                     continue
                 mark_found(entry, response)
                 if judging is not None:
-                    judging.end.follows = True
+                    judging.unfollowed.follows = True
                     judging.delivery.requested(entry)  # its signal comes after the callback's end
                     if page is not None and carries_item(entry):
                         judging.delivery.failed(page, "handed_on")

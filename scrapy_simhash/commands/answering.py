@@ -10,8 +10,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from scrapy_simhash._printable import mask_passwords, plural, printable
-from scrapy_simhash.config import describe_unknown, read_config
-from scrapy_simhash.crawl.running import name_store, place_log, place_store
+from scrapy_simhash.config import read_config
+from scrapy_simhash.crawl.running import place_log, place_store
 from scrapy_simhash.errors import InspectionError, PartlyFailedError, StoreError
 
 if TYPE_CHECKING:
@@ -72,13 +72,9 @@ def run_command(settings: BaseSettings, opts: argparse.Namespace) -> int:
     if isinstance(sys.stdout, io.TextIOWrapper):  # what a terminal cannot show is escaped
         sys.stdout.reconfigure(errors="backslashreplace")
     try:
-        if unknown := describe_unknown(settings):
-            sys.stderr.write(f"ignored {printable(unknown)}\n")
         store, config = getattr(opts, "store", None), read_config(settings)
-        if store:
-            settings.set("SIMHASH_STORE", store, "cmdline")
         config = place_log(replace(config, store=store) if store else place_store(config))
-        opts.settings, opts.option = settings, name_store(settings, config)
+        opts.settings = settings
         printer = None if opts.json else opts.simhash_printer or print_fields
         return _show(opts.simhash_run(config, opts), printer)
     except (InspectionError, PartlyFailedError, StoreError, ValueError, OSError) as error:

@@ -7,7 +7,6 @@ imported when one is called.
 from __future__ import annotations
 
 import argparse
-import re
 import textwrap
 from functools import partial
 from importlib import import_module
@@ -15,8 +14,6 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from scrapy.commands import ScrapyCommand
 from scrapy.exceptions import UsageError
-
-from scrapy_simhash.errors import suggest
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -36,7 +33,6 @@ _OF_SEVERAL: dict[str, dict[str, Any]] = {
     "crawl": {"metavar": "ID", "help": "only this crawl; `last`: the newest one of the log"},
     "overwrite": {"action": "store_true", "help": "replace an existing file"},
 }
-_SET_BEHIND = "set_behind"
 
 
 class SimhashCommand(ScrapyCommand):
@@ -62,19 +58,12 @@ class SimhashCommand(ScrapyCommand):
         self._names = add_commands(parser)
         super().add_options(parser)
 
-    def process_options(self, args: list[str], opts: argparse.Namespace) -> None:
-        """Read the settings, which may stand behind the command, too."""
-        opts.set = [*opts.set, *(getattr(opts, _SET_BEHIND, None) or ())]
-        super().process_options(args, opts)
-
     def run(self, args: list[str], opts: argparse.Namespace) -> None:
         """Run the sub-command, or refuse an unknown one and unknown arguments."""
         if opts.simhash_command is None:
             raise UsageError(f"name a command: {', '.join(self._names)}")
         if args:
-            known = re.findall(r"--[\w-]+", opts.simhash_usage())
-            meant = suggest(args[0].partition("=")[0], known)
-            raise UsageError(f"unknown arguments: {' '.join(args)}{meant}", print_help=False)
+            raise UsageError(f"unknown arguments: {' '.join(args)}", print_help=False)
         from scrapy_simhash.commands.answering import run_command  # noqa: PLC0415 - for this call only
 
         assert self.settings is not None  # noqa: S101 - set by Scrapy
@@ -111,7 +100,7 @@ def _add_command(
     # `about` begins with the sentence of the list of commands; examples lack `scrapy simhash`.
     # `run` gets the settings and the options, and yields answers: dicts, which `printer` turns
     # into lines (by default its fields), or text to be printed as it is. The options also have
-    # `settings`, and `option`, by which commands find the store.
+    # `settings`.
     parser = commands.add_parser(
         name,
         help=about.partition(". ")[0],
@@ -123,13 +112,5 @@ def _add_command(
     parser.add_argument("--json", action="store_true", help="print one JSON object a line")
     for option in takes.split():
         parser.add_argument(f"--{option}", **_OF_SEVERAL[option])
-    # Not Scrapy's own, whose values before the command argparse would forget.
-    parser.add_argument(
-        *("-s", "--set"),
-        metavar="NAME=VALUE",
-        action="append",
-        dest=_SET_BEHIND,
-        help="set/override setting (may be repeated)",
-    )
-    parser.set_defaults(simhash_usage=parser.format_usage, simhash_run=run, simhash_printer=printer)
+    parser.set_defaults(simhash_run=run, simhash_printer=printer)
     return parser

@@ -9,15 +9,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from scrapy_simhash._files import write_whole
-from scrapy_simhash._printable import cut, format_time, mask_passwords, plural, printable
+from scrapy_simhash._printable import format_time, mask_passwords, plural, printable
 from scrapy_simhash.commands.answering import describe_match
-from scrapy_simhash.crawl.running import add_option, find_log
+from scrapy_simhash.crawl.running import find_log
 from scrapy_simhash.errors import PartlyFailedError
-from scrapy_simhash.inspection import log as logs
 from scrapy_simhash.inspection.explanation import explain
 from scrapy_simhash.inspection.report import write_report
 from scrapy_simhash.inspection.urlrules import describe, find_rules, list_discarder_rules
-from scrapy_simhash.judge.log import CUT_OFF, FORGOTTEN, NOT_FOLLOWED
+from scrapy_simhash.judge import log as logs
+from scrapy_simhash.judge.log import FORGOTTEN, NOT_FOLLOWED
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -92,7 +92,6 @@ def print_explanation(answer: Answer) -> Iterable[str]:
         for reason in [each.get("reason")]
     )
     facts = {
-        "now": answer.get("now", ""),  # the verdict may be false by now
         "here (-)": here,
         "there (+)": there,
         "only here": only[0],
@@ -114,9 +113,9 @@ def _describe_page(page: Answer) -> str:
     """Describe a page in two lines, of which the first is its address."""
     if "title" not in page:
         return printable(page["url"])
-    parts = [repr(cut(page["title"], _LONGEST_NAME)), plural(page["words"], "word")]
+    parts = [repr(page["title"][:_LONGEST_NAME]), plural(page["words"], "word")]
     if page["heading"] not in {"", page["title"]}:
-        parts.insert(1, f"heading {cut(page['heading'], _LONGEST_NAME)!r}")
+        parts.insert(1, f"heading {page['heading'][:_LONGEST_NAME]!r}")
     parts += filter(None, [page["language"], _STATES.get(page.get("state", ""))])
     if "time" in page:
         parts.append(f"fetched {format_time(page['time'])} UTC")
@@ -140,14 +139,12 @@ def _print_passages(rows: Sequence[Answer]) -> Iterable[str]:
 
 def _report(config: Config, options: Namespace) -> Iterator[Answer]:
     crawl, overwrite = options.crawl or logs.LAST_CRAWL, options.overwrite
-    yield write_report(
-        config, options.output, options.log_path, crawl, option=options.option, overwrite=overwrite
-    )
+    yield write_report(config, options.output, options.log_path, crawl, overwrite=overwrite)
 
 
 def _print_report(answer: Answer) -> Iterable[str]:
     yield f"{printable(answer['file'])}: {answer['file_bytes']:,} bytes"
-    yield from (f"{question} {printable(said)}" for question, said in answer["answers"].items())
+    yield from map(printable, answer["said"].values())
     yield from (f"note: {printable(note)}" for note in answer["missing"])
 
 
@@ -166,10 +163,9 @@ def _find_rules(config: Config, options: Namespace) -> Iterator[Answer]:
             "addresses that differ in the same part"
         )
     elif any(each.directories for each in found):
-        command = add_option("scrapy simhash urls", options.option)
         sys.stderr.write(
-            f"{command} --output FILE writes the proven rules, by which duplicate-url-discarder "
-            "makes one request of such addresses\n"
+            "scrapy simhash urls --output FILE writes the proven rules, by which "
+            "duplicate-url-discarder makes one request of such addresses\n"
         )
     else:
         sys.stderr.write("none is proven: that takes eleven pairs of pages that are the same\n")
@@ -202,8 +198,8 @@ def add_commands(make: Make) -> None:
         takes="store log crawl",
     ).add_argument
     about = f"only pages with this one: {', '.join(logs.STATUSES)}; {FORGOTTEN}; or "
-    about += f"links: {NOT_FOLLOWED}; or crawls: {CUT_OFF}"
-    statuses = [*logs.STATUSES, FORGOTTEN, NOT_FOLLOWED, CUT_OFF]
+    about += f"links: {NOT_FOLLOWED}"
+    statuses = [*logs.STATUSES, FORGOTTEN, NOT_FOLLOWED]
     add("--status", choices=statuses, metavar="STATUS", help=about)
     add("--url", metavar="TEXT", help="only URLs (or matched URLs) that contain it")
     add("--last", type=int, metavar="N", help="only the last N decisions")
@@ -214,7 +210,9 @@ def add_commands(make: Make) -> None:
         "recipe and seed of the store, otherwise the default recipe and seed 0. A file, a "
         "fingerprint (16 hexadecimal digits) or a text of several words alone lists the stored "
         "pages within SIMHASH_DISTANCE.",
-        lambda config, options: explain(config, options.what, options.log_path, options.option),
+        lambda config, options: explain(
+            config, options.what, options.log_path, stored=options.store is not None
+        ),
         "explain http://site.example/again",
         "explain page.html other.html",
         "explain page.html         # which stored pages are near it?",

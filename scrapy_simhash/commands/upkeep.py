@@ -4,21 +4,16 @@ from __future__ import annotations
 
 import sys
 import time
-from collections import defaultdict
 from math import inf
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from scrapy_simhash._files import write_whole
 from scrapy_simhash._printable import escape, mask_passwords, plural, printable, show_progress
 from scrapy_simhash.batch import export_archive
-from scrapy_simhash.commands.answering import describe_match, print_fields
 from scrapy_simhash.crawl.running import find_log
 from scrapy_simhash.errors import PartlyFailedError
-from scrapy_simhash.inspection.explanation import add_suggestions
-from scrapy_simhash.inspection.log import find_crawl, find_requested
-from scrapy_simhash.judging.documents import State, StoredDocument
-from scrapy_simhash.pages.addresses import is_better_url
+from scrapy_simhash.judge.log import find_crawl, read_log
 from scrapy_simhash.stores.opening import open_as_it_is, open_store
 from scrapy_simhash.stores.store import choose_distance
 from scrapy_simhash.stores.upkeep import add_duplicates
@@ -32,52 +27,13 @@ if TYPE_CHECKING:
     from scrapy_simhash.commands.answering import Answer
     from scrapy_simhash.commands.command import Make
     from scrapy_simhash.config import Config
-    from scrapy_simhash.stores.documents import Documents
+    from scrapy_simhash.judging.documents import StoredDocument
     from scrapy_simhash.stores.store import Store
 
 
-_KEPT = ("url", "document", "state", "title", "canonical", "crawls", "time")
-_DROPPED = ("url", "document", "distance", "similarity", "crawls", "time")
-
-
-def list_kept(store: Store, crawl: str | None = None) -> Iterator[dict[str, Any]]:
-    """List the kept pages that have near-duplicates, each with these, in order of their arrival.
-
-    Reads every record once and the kept ones again; holds some 300 bytes for each near-duplicate.
-    `crawl` is that of the near-duplicates, if not any. A page that was deleted or cannot be read
-    has its number only.
-    """
-
-    def work(stored: Documents) -> dict[int, list[tuple[dict[str, Any], str]]]:
-        groups: defaultdict[int, list[tuple[dict[str, Any], str]]] = defaultdict(list)
-        for number, record in stored:
-            if record.state == State.DUPLICATE and (crawl is None or crawl in record.crawls):
-                shown = StoredDocument(number, record).pick(*_DROPPED) | {"undone": record.spared}
-                groups[record.original].append((shown, record.facts.canonical))
-        return groups
-
-    groups = store.read(work)
-    for number in sorted(groups):
-        kept = store.get_documents([number]).get(number)
-        page = kept.pick(*_KEPT) if kept else dict.fromkeys(_KEPT)
-        better = (
-            shown["url"]
-            for shown, canonical in groups[number]
-            if kept and is_better_url(shown["url"], canonical, kept.facts.url, kept.facts.canonical)
-        )
-        duplicates = [shown for shown, _ in groups[number]]
-        yield {**page, "document": number, "better_url": next(better, ""), "duplicates": duplicates}
-
-
 def _export(config: Config, options: Namespace) -> Iterator[Answer]:
-    """Copy a store, or write its fingerprints, or list its near-duplicates."""
-    if options.what == "duplicates":
-        crawl = find_crawl(find_log(config), options.crawl)
-        with open_as_it_is(config.store) as store:
-            yield from list_kept(store, crawl)
-    elif options.output is None:
-        raise ValueError(f"export {options.what} needs --output, a file or folder to write")
-    elif options.what == "fingerprints":
+    """Copy a store, or write its fingerprints."""
+    if options.what == "fingerprints":
         yield from export_archive(
             config, options.output, all_tables=options.all_tables, overwrite=options.overwrite
         )
@@ -87,19 +43,6 @@ def _export(config: Config, options: Namespace) -> Iterator[Answer]:
         with open_as_it_is(config.store) as store, show_progress("comparing, and copying"):
             made = back_up(store, options.output)
         yield made
-
-
-def _print_export(answer: Answer) -> Iterable[str]:
-    """Write a kept page in a line, and each of its duplicates in one that is indented."""
-    if "duplicates" not in answer:
-        yield from print_fields(answer)
-        return
-    gone = f"document {answer['document']}, deleted or damaged"
-    better = f"  (better: {printable(answer['better_url'])})" * bool(answer["better_url"])
-    yield gone if answer["url"] is None else f"{printable(answer['url'])}{better}"
-    for duplicate in answer["duplicates"]:
-        undone = ", undone" * duplicate["undone"]
-        yield f"    {printable(duplicate['url'])}  ({describe_match(duplicate)}{undone})"
 
 
 _SECONDS_A_DAY = 86_400
@@ -162,19 +105,18 @@ def _prune(config: Config, options: Namespace) -> Iterator[Answer]:
         with show_progress("looking through the documents"):
             chosen = {each.document: each.facts.url for each in store.list_documents(choose)}
             numbers = store.read(lambda stored: add_duplicates(stored, chosen))
-        unfit = "does not meet all criteria"
-        left = _explain_left(store, {*urls}.difference(chosen.values()), unfit)
         if dry_run:
             for document in store.get_documents(numbers).values():
                 yield document.pick(*_LISTED)
         with show_progress("deleting"):
             deleted = 0 if dry_run else store.delete(numbers)
+    left = {*urls}.difference(chosen.values())
     if not numbers:
-        raise PartlyFailedError(left or "no document meets all criteria")
+        _require_all(left)
+        raise PartlyFailedError("no document meets all criteria")
     near_duplicates = len(numbers) - len(chosen)
     yield {"documents": len(chosen), "near_duplicates": near_duplicates, "deleted": deleted}
-    if left:
-        raise PartlyFailedError(left)
+    _require_all(left)
 
 
 def _print_removal(answer: Answer) -> Iterable[str]:
@@ -199,66 +141,54 @@ def _undo(config: Config, options: Namespace) -> Iterator[Answer]:
         originals = {
             each.record.original if each.state == "duplicate" else each.document for each in kept
         }
-        shown = {_name_shown(each) for each in kept if each.text}
 
         def choose(document: StoredDocument) -> bool:
-            dropped, same = document.state == "duplicate", _name_shown(document) in shown
             return (
-                (dropped or (same and not urls))
+                document.state == "duplicate"
                 and (not urls or document.facts.url in urls)
-                and (original is None or document.record.original in originals or same)
+                and (original is None or document.record.original in originals)
                 and (crawl is None or crawl in document.record.crawls)
             )
 
         found = store.list_documents(choose)
-        drops = [document for document in found if document.state == "duplicate"]
-        requested = find_requested(config, {document.facts.url for document in found})
-        # Where only the original shows that; but a wall's may stand for another page, too.
-        if len(found) - len(drops) <= 1 and not (drops and requested):
-            found = drops
+        requested = _find_requested(config, {document.facts.url for document in found})
         answers = [_describe(store, document, requested) for document in found]
         if options.output is not None:  # before anything changes: the file may not be writable
             urls_found = [f"{escape(answer['url'])}\n" for answer in answers]
             write_whole(options.output, urls_found, overwrite=options.overwrite)
-        if drops and not dry_run:
-            store.spare([document.document for document in drops])
+        if found and not dry_run:
+            store.spare([document.document for document in found])
         # Last, because the reader of the answers may stop early, as `head` does.
         yield from answers
         left = {*urls}.difference(document.facts.url for document in found)
         if original is not None and not kept:
             left.add(original)
         if found:
-            sys.stderr.write(_describe_undone(len(drops), len(found) - len(drops), dry_run=dry_run))
-        if left or not found:
-            unfit = "was kept, or its drop does not meet all criteria; see --original"
-            why = _explain_left(store, left, unfit)
-            raise PartlyFailedError(why or "nothing to undo: no drop meets all criteria")
+            done = f"{plural(len(found), 'page')} listed, nothing undone"
+            if not dry_run:
+                done = f"{plural(len(found), 'drop')} undone; what was dropped passes when it is "
+                done += "fetched again"
+            sys.stderr.write(f"{done}\n")
+        _require_all(left)
+        if not found:
+            raise PartlyFailedError("nothing to undo: no drop meets all criteria")
 
 
-def _name_shown(document: StoredDocument) -> tuple[bytes, str, str]:
-    """Name what a reader looks at; around it, pages of a wall may differ."""
-    return document.facts.text_digest, document.facts.title, document.facts.heading
+def _find_requested(config: Config, urls: Collection[str]) -> dict[str, str]:
+    """Find in the log which addresses were asked for where redirects led from them to these."""
+    path, wanted = find_log(config), {*map(mask_passwords, urls)}
+    lines = read_log(path, damaged=[]) if wanted else ()
+    last = {each.url: each.requested_url for each, _ in lines if each.url in wanted}
+    return {url: requested for url, requested in last.items() if requested}
 
 
-def _describe_undone(drops: int, others: int, *, dry_run: bool) -> str:
-    """Describe what was undone, and how many kept pages of the same text are listed."""
-    if dry_run:
-        return f"{plural(drops + others, 'page')} listed, nothing undone\n"
-    kept = f"\n{plural(others, 'kept page')} of the same text listed, too; they pass anyway"
-    undone = f"{plural(drops, 'drop')} undone; what was dropped passes when it is fetched again"
-    return f"{undone}{kept * (others > 0)}\n"
-
-
-def _explain_left(store: Store, urls: Collection[str], unfit: str) -> str:
-    """Say why the documents with these URLs were not chosen; "" of none."""
-    found = store.find_documents(urls) if urls else {}
-    known = store.read(
-        lambda stored: [] if all(found.values()) else [each.facts.url for _, each in stored]
-    )
-    return "; ".join(
-        f"{url} {unfit}" if stored else add_suggestions(f"{url} is not in the store", url, known)
-        for url, stored in sorted(found.items())
-    )
+def _require_all(left: Collection[str]) -> None:
+    """Raise an error that names the URLs of which nothing was chosen."""
+    if left:
+        raise PartlyFailedError(
+            f"{', '.join(sorted(left))}: nothing in the store with this address meets all "
+            "criteria; name it as it was fetched"
+        )
 
 
 def _describe(store: Store, document: StoredDocument, requested: Mapping[str, str]) -> Answer:
@@ -279,9 +209,7 @@ def add_commands(make: Make) -> None:
         "undo",
         "Undo drops: list the URLs to fetch again, and let them pass. Drops that meet all given "
         "criteria are undone: the pages pass from then on; they are fetched when a crawl meets "
-        "their addresses, or by a spider of yours that reads the file of -o. With --original, "
-        "kept pages of its main text and title are listed as well, as after a session that "
-        "expired.",
+        "their addresses, or by a spider of yours that reads the file of -o.",
         _undo,
         "undo http://site.example/again --dry-run",
         "undo --original http://site.example/one -o urls.txt",
@@ -289,27 +217,21 @@ def add_commands(make: Make) -> None:
         takes="store crawl overwrite",
     ).add_argument
     add("urls", nargs="*", metavar="URL", help="only drops of these pages")
-    add("--original", metavar="URL", help="only drops for this page, or for its main text")
+    add("--original", metavar="URL", help="only drops for this page")
     add("-o", "--output", type=Path, help="write the URLs to this file, too, one a line")
     add("--dry-run", action="store_true", help="list the drops, change nothing")
     add = make(
         "export",
-        "Copy a store, or write its fingerprints or duplicates. An archive has fingerprints, "
-        "not documents.",
+        "Copy a store, or write its fingerprints. An archive has fingerprints, not documents.",
         _export,
         "export store -o simhash-backup",
         "export fingerprints --tables -o probed.archive",
-        "export duplicates --crawl last",
-        printer=_print_export,
-        takes="store crawl overwrite",
+        takes="store overwrite",
     ).add_argument
-    about = (
-        "store: the whole store, checked, while crawls write; fingerprints: an archive; "
-        "duplicates: a list of the kept pages, each with those dropped, or flagged, for it"
-    )
-    add("what", choices=("store", "fingerprints", "duplicates"), metavar="WHAT", help=about)
+    about = "store: the whole store, checked, while crawls write; fingerprints: an archive"
+    add("what", choices=("store", "fingerprints"), metavar="WHAT", help=about)
     about = "the new folder for a store, or the file for fingerprints"
-    add("-o", "--output", type=Path, metavar="PATH", help=about)
+    add("-o", "--output", type=Path, required=True, metavar="PATH", help=about)
     about = "fingerprints: with all tables of the store, so that it can be probed on its own"
     add("--tables", dest="all_tables", action="store_true", help=about)
     parser = make(

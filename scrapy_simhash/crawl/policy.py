@@ -52,9 +52,8 @@ def find_skip_reason(config: Config, request: Request, response: Response) -> st
     return next((reason for reason, holds in rules.items() if holds), None)
 
 
-NOT_FETCHED = {"status", "not_fetched"}  # reasons of pages that did not come
-# Reasons why nobody expects a judgement: what is no page, and what an option exempts, as well.
-LEFT_OUT = {"no_callback", "method", "not_html", "never_drop", "simhash_skip", *NOT_FETCHED}
+# Reasons why nobody expects a judgement: what is no page, did not come, or an option exempts.
+LEFT_OUT = {"no_callback", "method", "not_html", "never_drop", "simhash_skip", "status"}
 
 
 @dataclass(eq=False, slots=True, weakref_slot=True)

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import inspect
 import logging
-import re
 import shlex
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, replace
@@ -130,15 +129,6 @@ def name_store(settings: BaseSettings, config: Config) -> str:
     own = settings.getpriority("SIMHASH_STORE") or 0
     needed = own > SETTINGS_PRIORITIES["project"]  # of a spider, or of the command line
     return f" --store {shlex.quote(show_url(config.store))}" * needed
-
-
-def add_option(text: str, option: str) -> str:
-    """Add an option to the commands that a text names.
-
-    >>> add_option("Details: scrapy simhash report", " --store shop")
-    'Details: scrapy simhash report --store shop'
-    """
-    return re.sub(r"scrapy simhash [a-z]+", lambda found: found[0] + option, text)
 
 
 def place_log(config: Config) -> Config:

@@ -1,27 +1,22 @@
-"""The command explain: why pages were dropped or kept, and how two of them compare."""
+"""The command explain: why pages were dropped or kept, what to do, and how two of them compare."""
 
 from __future__ import annotations
 
 import json
 import re
 import shlex
-from collections import defaultdict, deque
+from collections import deque
 from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from urllib.parse import unquote
 
 from scrapy_simhash._printable import mask_passwords, plural
-from scrapy_simhash.crawl.running import add_option, find_log
+from scrapy_simhash.crawl.running import find_log
 from scrapy_simhash.errors import InspectionError, NotJudgedError, PartlyFailedError
-from scrapy_simhash.inspection import sentences
 from scrapy_simhash.inspection.comparing import compare_pages, describe_page
-from scrapy_simhash.inspection.log import read_log
-from scrapy_simhash.judge.alerts import Walls
-from scrapy_simhash.judge.log import FORGOTTEN, NOT_FOLLOWED
-from scrapy_simhash.judging.documents import Record, State, StoredDocument, make_document
+from scrapy_simhash.judge.log import FORGOTTEN, NOT_FOLLOWED, read_log
+from scrapy_simhash.judging.documents import Deciding, Record, State, StoredDocument, make_document
 from scrapy_simhash.judging.matching import CHANGES
-from scrapy_simhash.pages.addresses import plain_form
 from scrapy_simhash.pages.facts import MOSTLY_NEW, Fetched, Recipe, unpack
 from scrapy_simhash.pages.features import read_words, simhash, weigh_features
 from scrapy_simhash.pages.fingerprint import fingerprint_page
@@ -29,23 +24,66 @@ from scrapy_simhash.stores.opening import open_as_it_is
 from scrapy_simhash.tables import parse_design
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
     from scrapy_simhash.config import Config
     from scrapy_simhash.judge.log import Decision
     from scrapy_simhash.stores.store import Store
 
-_LINES_SHOWN, _MOST_SUGGESTED = 5, 3
+_LINES_SHOWN = 5
 _HEX_FINGERPRINT = re.compile(r"(0x)?[0-9a-fA-F]{16}")
-_ENDING = re.compile(r"\.(?:html?|php|aspx?|jsp|cgi)$")
+# As many as the log has of each page.
+_MOST_WORDS = 10
+
+# Why a page was not judged, as docs/meta.md has it, and what may be done about it.
+_REASONS = {
+    "bad_encoding": ("its text cannot be decoded", "the site has to declare the right charset"),
+    "binary": ("its bytes are no text", "the site calls it HTML: see what it really sends"),
+    "bucket_too_full": ("too many pages share the beginning of its fingerprint", ""),
+    "empty": ("its body is empty", ""),
+    "failed": ("reading it raised an error", "Scrapy's log has the traceback"),
+    "method": ("it answers another method than GET", ""),
+    "never_drop": ("its address matches SIMHASH_NEVER_DROP", ""),
+    "no_callback": ("it has no callback, as robots.txt and media have none", ""),
+    "no_store": ("the crawl was read-only, and there was no store", ""),
+    "no_text": (
+        "it has no visible text",
+        "if scripts draw it, it needs a browser; SIMHASH_IGNORE may take all of it",
+    ),
+    "not_html": ("it is no HTML page", ""),
+    "out_of_memory": ("reading it took too much memory", ""),
+    "scope_failed": ("the function of SIMHASH_SCOPE raised an error", "mend that function"),
+    "slow_site": ("three pages of its site took too long to read", ""),
+    "status": ("its HTTP status is no success, which Scrapy keeps from callbacks", ""),
+    "store_unavailable": ("the store, or its judge, could not be used", "see Scrapy's log"),
+    "timed_out": ("reading it took longer than ten seconds", ""),
+    "too_large": ("it is larger than 4 MiB", ""),
+    "truncated": ("it did not arrive whole", "the next crawl may get all of it"),
+    "worker_died": ("two processes that judged it ended", "see Scrapy's log at level DEBUG"),
+}
+_ACTIONS = {
+    "drop": "Dropped",
+    "follow": "Dropped, and its new links followed",
+    "ignore-outlinks": "Kept without its links",
+    "flag": "Only flagged",
+    "pass": "Kept, because this crawl had not got the other page",
+}
+# Why a page that was judged new is no original.
+_FORGOTTEN_BECAUSE = {
+    "failed": "its callback or a pipeline failed",
+    "unwanted": "pipelines dropped all its items",
+    "not_arrived": "it never reached the spider",
+    "asked_again": "it was asked for again",
+    "handed_on": "its callback handed an item on in a request",
+}
 
 
 def explain(
-    config: Config, what: Sequence[str], log_path: str | None, option: str = ""
+    config: Config, what: Sequence[str], log_path: str | None, *, stored: bool = False
 ) -> Iterator[dict[str, Any]]:
     """Explain why a URL was dropped or kept, how two pages compare, or what is near to one.
 
-    `option` is what commands need to find the store; without it, two files have seed 0.
+    Two files have seed 0, unless they are compared as pages `stored` there are.
 
     Raises:
         InspectionError: a file has no fingerprint, or nothing like a page was named.
@@ -53,16 +91,14 @@ def explain(
         PartlyFailedError: a page is unknown.
     """
     if len(what) == 1 and _is_url(what[0]):
-        for answer in _explain_url(config, what[0], find_log(config, log_path)):
-            advice = add_option(answer.get("advice", ""), option)
-            yield answer | ({"advice": advice} if advice else {})
+        yield from _explain_url(config, what[0], find_log(config, log_path))
         return
     if len(what) == 1:
         yield from _find_near(config, what[0])
         return
     if len(what) != 2:  # noqa: PLR2004 - a pair
         raise InspectionError(f"name one page, or two URLs or files; got {' '.join(what)!r}")
-    stored = bool(option) or any(map(_is_url, what))
+    stored = stored or any(map(_is_url, what))
     with open_as_it_is(config.store) if stored else nullcontext() as opened:
         first, second = (
             _find_documents(opened, name)[-1]
@@ -78,27 +114,21 @@ def _is_url(what: str) -> bool:
 
 
 class _Logged:
-    """What a log says of a page, and of those that repeat it or show its texts."""
+    """What a log says of a page, and which ones repeat it."""
 
-    def __init__(self, log: Path, url: str, texts: set[str]) -> None:
+    def __init__(self, log: Path, url: str) -> None:
         self.last: Decision | None = None
         self.judged: Decision | None = None
         self.dropped_for = ""
         self.lines: deque[dict[str, Any]] = deque(maxlen=_LINES_SHOWN)
         self.repeating: set[str] = set()
-        self.showing: defaultdict[str, set[str]] = defaultdict(set)
-        walls, own = Walls(), mask_passwords(url)
+        own = mask_passwords(url)
         for decision, line in read_log(log):
-            if decision.is_judged:
-                walls.add(decision)
             if decision.url == own:
                 self._add(decision, line)
-            elif decision.text in texts:
-                self.showing[decision.text].add(decision.url)
             copy = decision.status == "near_duplicate" and not decision.reason
             if copy and decision.match_url == own:
                 self.repeating.add(decision.url)
-        self._walls = walls.find()
 
     def _add(self, decision: Decision, line: bytes) -> None:
         self.last = decision
@@ -113,23 +143,17 @@ class _Logged:
         if decision.status == "near_duplicate":
             self.dropped_for = decision.match_url or ""
 
-    def find_wall(self, url: str) -> str:
-        """Return an address if it is that of a wall."""
-        return url if mask_passwords(url) in self._walls else ""
-
 
 def _explain_url(config: Config, url: str, log: Path) -> Iterator[dict[str, Any]]:
     with open_as_it_is(config.store) as store:
         documents = store.find_documents([url])[url]
-        logged = _Logged(log, url, {each.text for each in documents} - {""})
+        logged = _Logged(log, url)
         if not documents and logged.last is None:
-            known = store.read(lambda stored: [record.facts.url for _, record in stored])
-            known += dict.fromkeys(decision.url for decision, _ in read_log(log, damaged=[]))
-            problem = (
+            raise PartlyFailedError(
                 f"{url} is neither in the store nor in the log {log}; name it as it was fetched; a "
-                "page that redirects is known by its target"
+                "page that redirects is known by its target. `scrapy simhash log --url TEXT` lists "
+                "addresses with a text"
             )
-            raise PartlyFailedError(add_suggestions(problem, url, known))
         answers = [_explain_document(config, store, each, logged) for each in documents]
         if logged.last is not None and not (documents and logged.last.is_judged):
             answers.insert(0, _explain_line(config, logged.last))
@@ -147,15 +171,15 @@ def _explain_line(config: Config, decision: Decision) -> dict[str, Any]:
             advice = "SIMHASH_FOLLOW_NEW_LINKS = True follows links of pages of mostly new ones"
         return {"verdict": verdict, "advice": advice}
     if decision.status == FORGOTTEN:
-        why = sentences.FORGOTTEN_BECAUSE.get(decision.reason, decision.reason)
-        advice = sentences.FAILED * (decision.reason == "failed")
+        why = _FORGOTTEN_BECAUSE.get(decision.reason, decision.reason)
+        advice = "Scrapy's log has the error" * (decision.reason == "failed")
         return {"verdict": f"Forgotten: {why}, so no page is dropped for it", "advice": advice}
     if decision.is_judged:
         why = "its items did not come through, its callback has no name, its judge died, or it "
         return {"verdict": f"Judged, but not in the store: {why}was deleted"}
     return {
-        "verdict": sentences.tell_not_judged(decision.reason, decision.tests),
-        "advice": sentences.tell_reason(decision.reason)[1],
+        "verdict": _tell_not_judged(decision.reason, decision.tests),
+        "advice": tell_reason(decision.reason)[1],
     }
 
 
@@ -192,71 +216,98 @@ def _explain_kept(
         dropped = f" for {nearest_url}" if nearest_url else ""
         return {"verdict": f"Kept: it was dropped{dropped}, then let in by `scrapy simhash undo`"}
     tests = logged.judged.nearest_tests if logged.judged else []
-    decided = tests[1] if len(tests) > 1 else ""
-    last, wall = logged.last, logged.find_wall(document.facts.url)
-    changed = last is not None and last.reason == "changed"
-    alike, led = len(logged.showing[document.text]), len(logged.repeating)
-    verdict = sentences.tell_kept(nearest_url, decided, alike - led, changed=changed)
-    verdict += f"; {plural(led, 'page')} repeat{'s' * (led == 1)} it" * bool(led)
+    verdict = "Kept: no page like it was found that had come through when it was judged"
+    if logged.last is not None and logged.last.reason == "changed":
+        verdict = "Kept: it was kept before, and shows another text now"
+    elif nearest_url is not None:
+        verdict = f"Kept beside {nearest_url}, which is most like it: {''.join(tests[1:2])}"
+    if led := len(logged.repeating):
+        verdict += f"; {plural(led, 'page')} repeat{'s' * (led == 1)} it"
     advice = "scrapy simhash explain URL URL\ncompares it with a page that you think it repeats"
-    if wall:
-        verdict, advice = verdict + sentences.OF_WALLS, sentences.advise_on_drop("", wall)
-    elif alike >= sentences.MANY_ALIKE:
-        advice = "see why the site shows it; a page that shows its own text again passes as changed"
-    elif original is not None:
+    if original is not None:
+        verdict += "; today it would be dropped for it" * now["judged"]
         prune = f"scrapy simhash prune {shlex.quote(document.facts.url)}"
         advice = f"{prune}\nforgets it; the next crawl judges it anew" * now["judged"]
-    explained = {"verdict": verdict, "advice": advice}
-    if "judged" not in now:
-        return explained
-    today = f"today it is kept for another reason: {now['tests'][1]}"
-    today = "today it would be dropped for it" if now["judged"] else today
-    today = f"{today}; {sentences.OF_TODAY}" * (
-        now["judged"] or decided not in {"", now["tests"][1]}
-    )
-    return {**explained, "tests": tests, "now": today}
+    return {"verdict": verdict, "advice": advice, "tests": tests}
 
 
 def _explain_duplicate(
     document: StoredDocument, original: StoredDocument | None, now: dict[str, Any], logged: _Logged
 ) -> dict[str, Any]:
     """Explain a near-duplicate, by the log, or as the pages are today."""
-    judged, wall = logged.judged, logged.find_wall(original.facts.url) if original else ""
+    judged = logged.judged
     if judged is not None and judged.match_document != document.record.original:
         judged = None
-    # What changes by itself, the crawl knew; the store does not.
-    noise = any(CHANGES in test for test in document.record.tests)
     if judged and judged.similarity is not None:
         now |= {"site_known": judged.site_known}
         now |= {"own_words": judged.own_words, "match_own_words": judged.match_own_words}
-    elif noise:
+    elif any(CHANGES in test for test in document.record.tests):  # the crawl knew, the store not
         now = {name: each for name, each in now.items() if not name.endswith("own_words")}
     url = original.facts.url if original else "a page that was deleted"
     words = (now["own_words"], now["match_own_words"]) if "own_words" in now else None
-    action = judged.action if judged else ""
-    verdict = sentences.tell_duplicate(action, url, document.record, words)
-    # The texts that are shown below are those of today.
-    verdict += ", as both were then" * (judged is not None and not now.get("judged", True))
-    verdict += sentences.OF_WALLS * bool(wall)
-    undone = "Undone: it passes when it is fetched again. " * document.record.spared
+    verdict = _tell_duplicate(judged.action if judged else "", url, document.record, words)
+    spared = document.record.spared
+    undone = "Undone: it passes when it is fetched again. " * spared
     explained = now | {"verdict": f"{undone}{verdict}", "tests": list(document.record.tests)}
     if original is None:
         return explained
-    changed = f"today it is no near-duplicate of it: {now['tests'][1]}; {sentences.OF_TODAY}"
-    return {
-        **explained,
-        "advice": sentences.advise_on_drop(document.facts.url, wall) * (not document.record.spared),
-        "now": changed * (not now["judged"] and not noise),
-        "similarity": document.record.similarity,
-    }
+    undo = f"scrapy simhash undo {shlex.quote(document.facts.url)}"
+    passes = "lets it pass when it is fetched again; SIMHASH_NEVER_DROP keeps such addresses"
+    advice = f"{undo}\n{passes}" * (not spared)
+    return {**explained, "advice": advice, "similarity": document.record.similarity}
+
+
+def tell_reason(reason: str) -> tuple[str, str]:
+    """Tell why a page was not judged, and what to do; "" for nothing."""
+    return _REASONS.get(reason, (reason, ""))
+
+
+def _tell_not_judged(reason: str, errors: Sequence[str]) -> str:
+    """Tell that a page was not judged, why, and that it came through, if it did."""
+    came = ", so it came through" * (reason != "status")
+    why = f" ({', '.join(errors)})" * bool(errors)
+    return f"Not judged{came}: {tell_reason(reason)[0]}{why}"
+
+
+def _tell_duplicate(
+    action: str, url: str, record: Record, words: tuple[Sequence[str], Sequence[str]] | None
+) -> str:
+    """Tell what happened to a near-duplicate, and why.
+
+    Args:
+        action: of the log; "" if it is not known.
+        url: the page that it repeats.
+        record: its own, which says why the two are one.
+        words: the first ten words that it alone has, and that only the page has that it repeats;
+            None if they are not known.
+    """
+    decided, own = "".join(record.tests[1:2]), words[0] if words else ()
+    if decided == Deciding.DIGEST:
+        why = f"its text, too short for a fingerprint, is that of {url}"
+    elif decided in {Deciding.DISTANCE, Deciding.NO_WORDS}:
+        why = f"its fingerprint is {plural(record.distance, 'bit')} away from that of {url}"
+    elif words is None:
+        why = f"it repeats {url}"
+    elif not own:
+        aside = ", but for what changes by itself" * any(CHANGES in each for each in record.tests)
+        why = f"it says nothing that {url} does not say{aside}"
+    elif len(own) >= _MOST_WORDS:
+        why = f"it says little that {url} does not say: {_show_words(own)}"
+    else:
+        there = f" (there {_show_words(words[1])})" * bool(words[1])
+        why = f"only {_show_words(own)}{there} differs from {url}"
+    return f"{_ACTIONS.get(action, 'Near-duplicate')}: {why}"
+
+
+def _show_words(words: Sequence[str]) -> str:
+    return repr(" ".join(words) + " ..." * (len(words) >= _MOST_WORDS))
 
 
 def _find_documents(store: Store, url: str) -> list[StoredDocument]:
-    """Find the documents of a URL, or raise an error that suggests other spellings in the store."""
+    """Find the documents of a URL, or raise an error."""
     documents = store.find_documents([url])[url]
     if not documents:
-        known = store.read(lambda stored: [record.facts.url for _, record in stored])
-        raise PartlyFailedError(add_suggestions(f"{url} is not in the store", url, known))
+        raise PartlyFailedError(f"{url} is not in the store; name it as it was fetched")
     return documents
 
 
@@ -297,22 +348,3 @@ def _find_fingerprint(config: Config, store: Store, what: str) -> int:
         f"{what!r} is not a URL (http://...), an existing file, a fingerprint (16 hexadecimal "
         "digits) or a text of several words"
     )
-
-
-def add_suggestions(problem: str, url: str, known: Iterable[str]) -> str:
-    """Add to a problem with a URL at most three known ones that are the same, written otherwise.
-
-    >>> add_suggestions("no", "http://a.example/x", ["https://www.a.example/X.html"])
-    'no; did you mean https://www.a.example/X.html ?'
-    """
-    form = _reduce(url)
-    alike = dict.fromkeys(other for other in known if _reduce(other) == form)
-    suggested = " or ".join([*alike][:_MOST_SUGGESTED])
-    return f"{problem}; did you mean {suggested} ?" if suggested else problem
-
-
-def _reduce(url: str) -> str:
-    """Reduce a URL to what distinguishes pages, without what is often spelled otherwise."""
-    written = unquote(url if "//" in url else f"http://{url}").lower()
-    path, sign, query = plain_form(written).partition("?")
-    return _ENDING.sub("", path) + sign + query or url

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import base64
 import re
-from collections import Counter, defaultdict, deque
+from collections import Counter, defaultdict
 from contextlib import ExitStack
 from hashlib import sha256
 from importlib.resources import files
@@ -26,15 +26,20 @@ from scrapy_simhash._printable import (
     show_bytes,
     show_progress,
 )
-from scrapy_simhash.crawl.end import NotFetched
 from scrapy_simhash.crawl.policy import LEFT_OUT
-from scrapy_simhash.crawl.running import add_option, find_log
+from scrapy_simhash.crawl.running import find_log
+from scrapy_simhash.crawl.summary import BEFORE, Examples, Summary, list_alerts
 from scrapy_simhash.errors import InspectionError, StoreUnusableError
 from scrapy_simhash.inspection.comparing import compare_side_by_side
-from scrapy_simhash.inspection.log import ALL_CRAWLS, find_crawl, read_log, require_log
-from scrapy_simhash.inspection.sentences import OF_ONE_TEXT, answer, tell_reason
-from scrapy_simhash.judge.alerts import BEFORE, Alert, Alerts, Examples, LookAlikes, list_alerts
-from scrapy_simhash.judge.log import CUT_OFF, FORGOTTEN, NOT_FOLLOWED
+from scrapy_simhash.inspection.explanation import tell_reason
+from scrapy_simhash.judge.log import (
+    ALL_CRAWLS,
+    FORGOTTEN,
+    NOT_FOLLOWED,
+    find_crawl,
+    read_log,
+    require_log,
+)
 from scrapy_simhash.judging.matching import LEFT_OUT as OF_TEST
 from scrapy_simhash.pages.addresses import host_of
 from scrapy_simhash.pages.facts import MOSTLY_NEW
@@ -45,13 +50,12 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from scrapy_simhash.config import Config
+    from scrapy_simhash.crawl.summary import Alerts
     from scrapy_simhash.judge.log import Decision
     from scrapy_simhash.judging.documents import StoredDocument
     from scrapy_simhash.stores.store import Store
 
-# Only of the newest near-duplicates, examples are shown by original; all are counted.
-_MOST_NEWEST = 20_000
-_HOSTS_SHOWN, _GROUPS_SHOWN, _EXAMPLES_SHOWN, _LINKS_SHOWN = 20, 10, 3, 10
+_HOSTS_SHOWN, _GROUPS_SHOWN, _LINKS_SHOWN = 20, 10, 10
 _MOST_DROPS = 30
 _MOST_OF_A_GROUP = 3
 _MOST_DOUBTFUL = 2_000  # as many are looked through for these
@@ -66,55 +70,33 @@ class Figures:
     def __init__(self) -> None:
         self.crawls = Counter[str]()  # their pages, in the order of their beginning
         self._times: tuple[float, float] | None = None  # when the first and the last page came
-        self._cut_off: dict[str, str] = {}  # what cut crawls off
-        self._statuses: Counter[tuple[str, str]] = Counter()  # with their reasons
         self._hosts: defaultdict[str, Counter[str]] = defaultdict(Counter)
-        # Near-duplicates, their links and bytes by action; "" for an import.
-        self._actions, self._links, self._bytes = Counter[str](), Counter[str](), Counter[str]()
-        # By the URL of the original; a page counts once.
-        self.groups: Counter[str] = Counter()
-        # Hashes of page and original: the URLs would take several times the memory.
-        self._grouped: set[int] = set()
-        self.originals: dict[str, int] = {}  # numbers in their store by URL; 0 for none
-        self.changed: set[str] = set()  # originals whose text was repeated is another one now
-        # With the pages that they repeat; objects would cost the collector of garbage seconds.
-        self.newest: deque[tuple[str, str]] = deque(maxlen=_MOST_NEWEST)
-        self.alerts, self._look_alikes = Alerts(), LookAlikes()
+        self.summary = Summary()
         self._doubtful: list[Decision] = []
         self.drawn: list[Decision] = []  # at random, of those that would be dropped
         self._reasons: defaultdict[str, Examples] = defaultdict(Examples)
-        self._not_fetched = NotFetched()
         # How many links nobody followed, by crawl, and the first ones, which the log has, by page.
         self._not_followed: dict[str, int] = {}
         self._listed: defaultdict[str, Examples] = defaultdict(Examples)
-        self._of_lists = 0
 
     def add(self, decision: Decision) -> None:
         """Count a decision."""
         status, url, reason = decision.status, decision.url, decision.reason
-        if status == CUT_OFF:
-            self._cut_off[decision.crawl] = reason
-            return
         if status == NOT_FOLLOWED:
             before = self._not_followed.get(decision.crawl, 0)
             self._not_followed[decision.crawl] = max(decision.links, before)
+            self.summary.not_followed = sum(self._not_followed.values())
+            self.summary.of_lists += (decision.new_links or 0.0) >= MOSTLY_NEW
             self._listed[decision.match_url or ""].add(url, _LINKS_SHOWN)
-            self._of_lists += (decision.new_links or 0.0) >= MOSTLY_NEW
             return
-        self._statuses[status, reason] += 1
         if status == FORGOTTEN:
+            self.summary.forgotten += 1
             return
+        self.summary.add(decision)
         if reason not in LEFT_OUT:
             self._count_page(decision)
-        if decision.is_judged:
-            self.alerts.add(decision)
-        self._not_fetched.add(decision)
-        if reason == "changed" and url in self.groups:
-            self.changed.add(url)
         if status == "near_duplicate":
             self._add_near_duplicate(decision)
-        elif decision.parted_by and status == "new":
-            self._look_alikes.add(decision)
         elif not decision.is_judged:
             self._reasons[reason or status].add(url)
 
@@ -132,17 +114,8 @@ class Figures:
             host["dropped_bytes"] += (decision.body_bytes or 0) * (decision.action == "drop")
 
     def _add_near_duplicate(self, decision: Decision) -> None:
-        original, action = decision.match_url or "", decision.action
-        self._actions[action] += 1
-        self._links[action] += decision.links
-        self._bytes[action] += decision.body_bytes or 0
-        if (grouped := hash((decision.url, original))) not in self._grouped:
-            self._grouped.add(grouped)
-            self.groups[original] += 1
-        self.originals[original] = decision.match_document
-        self.newest.append((original, decision.url))
-        if action == "flag":
-            place = randrange(self._actions[action])  # noqa: S311 - reservoir sampling
+        if decision.action == "flag":
+            place = randrange(self.summary.actions["flag"])  # noqa: S311 - reservoir sampling
             if len(self.drawn) < _DRAWN:
                 self.drawn.append(decision)
             elif place < _DRAWN:
@@ -174,30 +147,15 @@ class Figures:
         """Return all figures that need no store, ready for JSON."""
         hosts = sorted(self._hosts.items(), key=lambda host: (-host[1]["judged"], host[0]))
         sums = {name: sum(host[name] for _, host in hosts) for name in _SUMS}
-        would_drop = 0 if sums["dropped"] else self._actions["flag"]
-        pages, limits = self.crawls.total(), self._cut_off
         first_time, last_time = self._times or (None, None)
+        pages = self.crawls.total()
         return {
             "first_time": first_time,
             "last_time": last_time,
             "pages": pages,
             "not_judged": pages - sums["judged"],
             **sums,
-            "kept": sums["judged"] - sums["dropped"],
-            "near_duplicates_kept": sums["near_duplicates"] - sums["dropped"] - would_drop,
-            "would_be_dropped": would_drop,
-            "would_drop_links": self._links["flag"],
-            "would_drop_bytes": self._bytes["flag"],
-            "links_dropped": self._links["drop"],
-            "statuses": {
-                ("left_out" if reason in LEFT_OUT else status)
-                + f" ({reason})" * bool(reason): number
-                for (status, reason), number in self._statuses.most_common()
-            },
             "crawls": [{"crawl": name, "pages": n} for name, n in self.crawls.items()],
-            "cut_off": list(dict.fromkeys(limits.values())),
-            "forgotten": sum(n for (status, _), n in self._statuses.items() if status == FORGOTTEN),
-            "not_fetched": self._not_fetched.count(),
             "reasons": [
                 {
                     "reason": reason,
@@ -207,17 +165,11 @@ class Figures:
                 }
                 for reason, found in _rank(self._reasons)
             ],
-            "originals": len(self.groups),
-            "alerts": self.alerts.describe(),
-            "notes": self.alerts.describe(calm=True),
-            "links_not_followed": sum(self._not_followed.values()),
             "links_listed": sum(found.pages for found in self._listed.values()),
-            "links_of_lists": self._of_lists,
             "not_followed": [
                 {"url": url, **each.describe()} for url, each in _rank(self._listed)[:_LINKS_SHOWN]
             ],
-            "look_alikes": self._look_alikes.describe(),
-            "parted_by": self._look_alikes.list_kinds(),
+            "parted_by": self.summary.look_alikes.list_kinds(),
             "hosts": [{"host": host, **sums} for host, sums in hosts[:_HOSTS_SHOWN]],
             "other_hosts": max(0, len(hosts) - _HOSTS_SHOWN),
         }
@@ -228,28 +180,25 @@ def _rank(found: Mapping[str, Examples]) -> list[tuple[str, Examples]]:
     return sorted(found.items(), key=lambda item: (-item[1].pages, item[0]))
 
 
-def describe_groups(figures: Figures, store: Store | None) -> dict[str, Any]:
-    """Describe the pages that most others repeat, and near-duplicates that may be wrong."""
-    groups = []
-    for url, pages in figures.groups.most_common(_GROUPS_SHOWN):
-        group = _name(url, _find_stored(store, figures.originals[url], url))
-        group["title"] += " (changed since)" * (url in figures.changed)
-        newest = dict.fromkeys(page for other, page in figures.newest if other == url)
-        groups.append({**group, "pages": pages, "examples": [*newest][:_EXAMPLES_SHOWN]})
-    doubtful: list[dict[str, Any]] = []
-    told = [*figures.alerts.list_told()]
-    there = store.find_documents([about for _, about, _ in told]) if store else {}
+def describe_alerts(alerts: Alerts, store: Store | None) -> dict[str, Any]:
+    """Describe near-duplicates that may be wrong, and the pages that most others repeat."""
+    told, repeated = [*alerts.list_told()], alerts.list_repeated()
+    urls = [about for _, about, _ in told] + [url for url, _ in repeated[:_GROUPS_SHOWN]]
+    there = store.find_documents(urls) if store else {}
     titles = {url: pages[-1].facts.title for url, pages in there.items() if pages}
+    groups = [
+        {"url": url, "title": titles.get(url, ""), **found.describe()}
+        for url, found in repeated[:_GROUPS_SHOWN]
+    ]
+    doubtful: list[dict[str, Any]] = []
     for alert, about, found in told:
-        doubtful.append({"alert": alert, **found.describe()})
-        if alert is Alert.BECAME_ONE:
-            doubtful[-1]["advice"] = OF_ONE_TEXT
+        card: dict[str, Any] = {"alert": alert, **found.describe()}
         if about and alert in BEFORE:
-            doubtful[-1]["alert"] += f"{BEFORE[alert]} {about}"
+            card["alert"] += f"{BEFORE[alert]} {about}"
         elif about:
-            doubtful[-1] |= {"url": about, "title": titles.get(about, "")}
-    walls = figures.alerts.describe_walls(titles)
-    return {"walls": walls, "doubtful": doubtful, "groups": groups}
+            card |= {"url": about, "title": titles.get(about, "")}
+        doubtful.append(card)
+    return {"doubtful": doubtful, "groups": groups, "originals": len(repeated)}
 
 
 def _find_stored(store: Store | None, number: int, url: str) -> StoredDocument | None:
@@ -264,16 +213,13 @@ def _name(url: str, stored: StoredDocument | None) -> dict[str, str]:
     return {"url": url, "title": stored.facts.title if stored else ""}
 
 
-def describe_drops(
-    figures: Figures, decisions: Iterable[Decision], store: Store | None
-) -> list[dict[str, Any]]:
+def describe_drops(decisions: Iterable[Decision], store: Store | None) -> list[dict[str, Any]]:
     """Describe up to 30 near-duplicates, with both texts in `rows` where the store has the two."""
     drops: list[dict[str, Any]] = []
     for decision in islice(decisions, _MOST_DROPS):
         original_url, tests = decision.match_url or "", decision.tests
-        there = None if original_url in figures.changed else store
-        page = _find_stored(there, decision.document, decision.url)
-        original = _find_stored(there, decision.match_document, original_url)
+        page = _find_stored(store, decision.document, decision.url)
+        original = _find_stored(store, decision.match_document, original_url)
         drop: dict[str, Any] = {
             "decision": decision,
             "page": _name(decision.url, page),
@@ -282,7 +228,7 @@ def describe_drops(
             "left_out": [test.removeprefix(OF_TEST) for test in tests if test.startswith(OF_TEST)],
             "alerts": [alert.removeprefix("that ") for alert, _ in list_alerts(decision)],
         }
-        if page and original and page.record.original == original.document:
+        if page and original and original.facts.text_digest.hex() == decision.match_text_digest:
             texts = [str(each.wording) for each in (original, page) if each.wording is not None]
             if len(texts) == 2:  # noqa: PLR2004 - neither is damaged
                 drop["rows"] = compare_side_by_side(*texts)
@@ -295,18 +241,11 @@ _OURS, _FIRST_BYTES = b'<meta name="generator" content="scrapy_simhash">', 200
 
 
 def write_report(
-    config: Config,
-    output: Path,
-    log_path: str | None,
-    crawl: str,
-    *,
-    option: str = "",
-    overwrite: bool,
+    config: Config, output: Path, log_path: str | None, crawl: str, *, overwrite: bool
 ) -> dict[str, Any]:
     """Write the report, on a crawl, named by its id or `last`, or on `all` of the log.
 
-    A report that is there already is replaced. `option` is what commands need to find the store.
-    Returns what the report says.
+    A report that is there already is replaced. Returns what the report says.
 
     Raises:
         InspectionError: there is no log, or no page in it.
@@ -338,11 +277,11 @@ def write_report(
         if not counted.crawls:
             where = "" if named is None else f" in crawl {named}"
             raise InspectionError(f"the decision log {log} has no page that was judged{where}")
-        drops = describe_drops(counted, counted.list_doubtful(), store)
-        drawn = describe_drops(counted, counted.drawn, store)
-        figures = counted.describe() | describe_groups(counted, store)
-        figures["answers"] = answer(figures, option)
-        page = _render(option, figures=figures, missing=missing, drops=drops, drawn=drawn)
+        drops = describe_drops(counted.list_doubtful(), store)
+        drawn = describe_drops(counted.drawn, store)
+        figures = counted.describe() | describe_alerts(counted.summary.alerts, store)
+        figures["said"] = {line.about: line.said for line in counted.summary.list_lines()}
+        page = _render(figures=figures, missing=missing, drops=drops, drawn=drawn)
         file.write(page)
     return {
         "file": str(output),
@@ -360,8 +299,8 @@ _LINK = re.compile(r"https?://[^\s\\…]*", re.IGNORECASE)
 _POLICY = "default-src 'none'; style-src 'sha256-{}'; base-uri 'none'; form-action 'none'"
 
 
-def _render(option: str, **values: object) -> bytes:
-    """Make the page of the values that it shows; `option` is what commands need."""
+def _render(**values: object) -> bytes:
+    """Make the page of the values that it shows."""
     import jinja2  # noqa: PLC0415 - for this command only
     from markupsafe import Markup  # noqa: PLC0415
 
@@ -379,7 +318,6 @@ def _render(option: str, **values: object) -> bytes:
         "octets": show_bytes,
         "share": lambda part, whole: f"{100 * part / max(1, whole):.1f} %",
         "moment": lambda seconds: f"{format_time(seconds)} UTC",
-        "command": lambda text: add_option(f"scrapy simhash {text}", option),
     }
     environment.tests["link"] = _LINK.fullmatch
     style = (files(__package__) / "templates" / "report.css").read_text("utf-8")

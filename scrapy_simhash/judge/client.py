@@ -18,7 +18,7 @@ import sys
 import time
 from collections import OrderedDict, deque
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -30,15 +30,13 @@ from scrapy_simhash.errors import NotJudgedError, StoreError, StoreUnusableError
 from scrapy_simhash.judge import messages
 from scrapy_simhash.judge.messages import Ask, Closed, Open, Opened, Said, pack
 from scrapy_simhash.pages.addresses import find_site, host_of
-from scrapy_simhash.stores.opening import MEMORY
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
     from typing import TypeAlias
 
-    from scrapy_simhash.config import Config
     from scrapy_simhash.judge.messages import FromJudge, ToJudge
-    from scrapy_simhash.pages.facts import Fetched, PageFingerprint
+    from scrapy_simhash.pages.facts import Fetched
 
     # Asks for the page at an address once more; None if the answer proves nothing.
     Refetcher: TypeAlias = Callable[[str], Awaitable[tuple[Fetched, bytes] | None]]
@@ -129,12 +127,6 @@ class Judges:
             job.fail("store_unavailable", _ENDED)
         return number, future
 
-    async def read(self, page: Fetched, body: bytes) -> PageFingerprint:
-        """Only read a page; `NotJudgedError` if that fails."""
-        said = await self.ask(page, body, wanted="fingerprint")[1]
-        assert said.fingerprint is not None  # noqa: S101 - it was wanted
-        return said.fingerprint
-
     def tell(self, message: ToJudge) -> None:
         """Tell all judges: none minds what it knows nothing of."""
         for judge in self._judges:
@@ -160,12 +152,6 @@ class Judges:
             any(each.has_kept_links for each in closed),
             sum(each.unwritten for each in closed),
         )
-
-
-def read_only(config: Config, seed: int = 0) -> Judges:
-    """Make a judge that only reads pages; see `Judges.read`."""
-    config = replace(config, store=MEMORY, scope="global", readonly=False)
-    return Judges(Open(config, seed=seed), 1)
 
 
 class _Judge:

@@ -1,4 +1,4 @@
-"""The decision log: JSON Lines, one object a page."""
+"""The decision log: JSON Lines, one object a page; written by crawls, read by commands."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import json
 import logging
 import os
 import secrets
+import sys
 import time
 from contextlib import suppress
 from datetime import UTC, datetime
@@ -15,11 +16,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 import msgspec
 from msgspec import structs
 
-from scrapy_simhash._printable import mask_passwords, plural, quote, show_share, show_words
-from scrapy_simhash.errors import StoreUnusableError
+from scrapy_simhash._printable import mask_passwords, printable
+from scrapy_simhash.errors import InspectionError, PartlyFailedError, StoreUnusableError
 from scrapy_simhash.pages.addresses import bound_url
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
     from scrapy_simhash.judging.documents import Verdict
     from scrapy_simhash.pages.facts import Facts, PageFingerprint
 
@@ -46,9 +49,9 @@ _Count = Annotated[int, msgspec.Meta(ge=0, le=2**53)]
 LOSING = {"drop", "ignore-outlinks"}
 FOLLOW = "follow"  # a drop of the items only: the links are followed
 PASS = "pass"  # noqa: S105 - a near-duplicate that is kept
+JUDGED = {"new", "near_duplicate", "revisit"}  # statuses of pages that were compared
 NOT_FOLLOWED = "not_followed"  # the status of a link, in the log only
 FORGOTTEN = "forgotten"  # the status of a page that is no original after all, in the log only
-CUT_OFF = "cut_off"  # the status of a crawl that a limit cut off, whose reason says which
 
 
 class Published(msgspec.Struct, kw_only=True):
@@ -100,14 +103,9 @@ class Decision(Published, kw_only=True):
     store_ms: float | None = None
 
     @property
-    def text(self) -> str:
-        """What two pages of one text share, the whole one; the digest is of the main text."""
-        return f"{self.text_digest} {self.fingerprint}" if self.text_digest else ""
-
-    @property
     def is_judged(self) -> bool:
         """Whether the page was compared with others at all."""
-        return self.status in {"new", "near_duplicate", "revisit"}
+        return self.status in JUDGED
 
     @property
     def is_dropped(self) -> bool:
@@ -148,18 +146,6 @@ def _pick(part: object, *names: str, before: str = "") -> dict[str, Any]:
     return {name: [*each] if type(each) is tuple else each for name, each in found.items()}
 
 
-def describe_near_duplicate(decision: Decision) -> str:
-    """Name a near-duplicate and its original, and say in some ten words why it is one."""
-    words = show_words(decision.own_words)
-    page, original, own = map(quote, (decision.url, decision.match_url, words))
-    why = f"{own} is only here" if words else "it says nothing else"
-    if decision.similarity is None:  # no words were compared
-        why = f"{plural(decision.distance, 'bit')} apart"
-    else:
-        why = f"{show_share(decision.similarity)} alike, {why}"
-    return f"{page}, a near-duplicate of {original}: {why}"
-
-
 class CrawlLog:
     """Appends the decisions of one crawl to its log, if there is one; processes may share it.
 
@@ -184,7 +170,6 @@ class CrawlLog:
         self, path: str | None = None, crawl: str = "", spider: str = "", seed: int = 0
     ) -> None:
         self.path, self._crawl, self._spider, self._seed = path, crawl, spider, seed
-        self.has_lines = False  # whether there is one of this crawl
         self.lost, self._file = 0, -1
         if path is None:
             return
@@ -214,7 +199,6 @@ class CrawlLog:
         """Write a line, once the action is known."""
         if self._file < 0:
             return
-        self.has_lines = True
         data, problem = self._ending + make_line(decision) + b"\n", ""
         try:
             written = os.write(self._file, data)
@@ -245,3 +229,97 @@ def make_line(decision: Decision | dict[str, Any]) -> bytes:
             return line
     plain = msgspec.to_builtins(decision)
     return mask_passwords(json.dumps(plain, ensure_ascii=True, separators=(",", ":"))).encode()
+
+
+LAST_CRAWL, ALL_CRAWLS = "last", "all"
+STATUSES = ("new", "near_duplicate", "revisit", "not_judged")
+# The beginning of a line that is not a decision shows what kind of file it is.
+_CHARACTERS_SHOWN = 80
+_LINES_PER_STEP = 1_000
+
+
+def find_crawl(path: Path, crawl: str | None) -> str | None:
+    """Return the id of the crawl that an argument names; `last` is the newest one of the log."""
+    if crawl != LAST_CRAWL:
+        return crawl
+    require_log(path)
+    crawls = dict.fromkeys(decision.crawl for decision, _ in read_log(path, damaged=[]))
+    for each in reversed(crawls):
+        if not each.startswith(IMPORT_PREFIX):
+            return each
+    raise PartlyFailedError(
+        f"the decision log {path} has no page of a crawl yet; --crawl all takes imports, too"
+    )
+
+
+def require_log(path: Path) -> None:
+    """Raise an InspectionError if there is no log, a PartlyFailedError if it is empty."""
+    if not path.exists():
+        raise InspectionError(
+            f"there is no decision log {path}: no crawl has written it, or SIMHASH_LOG is None; "
+            "name another with --log"
+        )
+    if not path.stat().st_size and path.is_file():
+        raise PartlyFailedError(f"the decision log {path} is empty: no page was judged yet")
+
+
+def read_log(
+    path: Path,
+    crawl: str | None = None,
+    *,
+    damaged: list[str] | None = None,
+    progress: Callable[[int, int], object] = lambda *_: None,
+) -> Iterator[tuple[Decision, bytes]]:
+    """Read the decisions of a log, or of one of its crawls, oldest first, each with its line.
+
+    Lines that are not decisions, as a full disk or a power cut leaves them, are skipped; a log that
+    is not there has none.
+
+    Args:
+        path: of the log.
+        crawl: id of the crawl; None for all.
+        damaged: gets the beginnings of these lines; None: standard error reports their number.
+        progress: called with the number of bytes read, and of all bytes.
+
+    Raises:
+        ValueError: no line of the file is a decision.
+    """
+    found = [] if damaged is None else damaged
+    sound = done = 0
+    if not path.exists():
+        return
+    with path.open("rb") as file:
+        size = os.fstat(file.fileno()).st_size
+        for number, line in enumerate(file):
+            if not line.endswith(b"\n"):  # its writer is not done
+                break
+            done += len(line)
+            if number % _LINES_PER_STEP == 0:
+                progress(done, max(size, done))
+            decision = _parse(line)
+            if decision is None:
+                found.append(line.decode("utf-8", "replace")[:_CHARACTERS_SHOWN])
+                continue
+            sound += 1
+            if crawl in {None, decision.crawl}:
+                yield decision, line
+    if found and not sound:
+        raise ValueError(f"{path}: {found[0]!r} is not a decision")
+    if found and damaged is None:
+        lines = "line was" if len(found) == 1 else "lines were"
+        sys.stderr.write(f"{len(found):,} damaged {lines} skipped in {printable(path)}\n")
+
+
+# An address may have half of a pair of surrogates, which the first one refuses.
+_DECODERS = (
+    msgspec.json.Decoder(Decision).decode,
+    lambda line: msgspec.convert(json.loads(line), Decision),
+)
+
+
+def _parse(line: bytes) -> Decision | None:
+    """Read a decision, or return None if a line is none or has impossible values."""
+    for decode in _DECODERS:
+        with suppress(ValueError, RecursionError):  # the errors of msgspec are ValueErrors, too
+            return decode(line)
+    return None

@@ -7,8 +7,6 @@ from pathlib import Path
 import pytest
 
 from scrapy_simhash._printable import plural
-from scrapy_simhash.inspection.explanation import add_suggestions
-from scrapy_simhash.judging.rule import RULES, Ruling
 from scrapy_simhash.stores.keyvalues import TEXTS, octets
 from scrapy_simhash.stores.opening import open_store
 from tests.helpers.commanding import (
@@ -39,7 +37,7 @@ def test_dropped_page_with_its_text(run: Run, store: Path) -> None:
     assert out.startswith(f"{said}\nhere (-)        {AGAIN}\n")
     assert "\nonly here       nothing\nonly there      nothing\n" in out
     assert "\ntests           distance 0 bits; " in out
-    assert f"\nif it is wrong  scrapy simhash undo --store {store} {AGAIN}\n" in out
+    assert f"\nif it is wrong  scrapy simhash undo {AGAIN}\n" in out
     assert len(out.splitlines()) <= 24
     assert re.search(r"\nin the log +near duplicate 20", out)
 
@@ -76,17 +74,6 @@ def test_a_store_is_explained_by_its_own_rule(run: Run, tmp_path: Path) -> None:
     assert re.search("only here|the site was|today", said) is None
 
 
-def test_what_was_judged_otherwise_is_named(
-    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with monkeypatch.context() as then:
-        then.setitem(RULES, "words", lambda *_: Ruling(one=False, why="a rule of then"))
-        fill(tmp_path, [(ONE, page(1)), (AGAIN, page(1, menu="Other menu"))])
-    answer = run.answer("explain", AGAIN, "--store", tmp_path)
-    assert "most like it: a rule of then" in answer["verdict"]
-    assert answer["now"].startswith("today it would be dropped for it; since then pages came")
-
-
 def test_kept_page_names_the_nearest_one_and_what_parted_them(run: Run, tmp_path: Path) -> None:
     """Two pages differ in their names only, and the second one is fetched again."""
     pages = ((ONE, "Kiwi"), (TWO, "Apple"), (TWO, "Apple"))
@@ -96,7 +83,7 @@ def test_kept_page_names_the_nearest_one_and_what_parted_them(run: Run, tmp_path
     why = "two names: 'Apple' / 'Kiwi'"
     assert answer["verdict"] == f"Kept beside {ONE}, which is most like it: {why}"
     assert [page_["url"] for page_ in answer["pages"]] == [TWO, ONE]
-    assert (answer["site_known"], answer["now"]) == (False, "")
+    assert answer["site_known"] is False
     judgement, revisit = answer["decisions"]
     assert (judgement["status"], revisit["status"]) == ("new", "revisit")
     assert judgement["nearest_url"] == ONE
@@ -112,7 +99,7 @@ def test_kept_page_names_the_nearest_one_and_what_parted_them(run: Run, tmp_path
     out = run.text("explain", ONE, "--store", tmp_path)
     said = "Kept: no page like it was found that had come through when it was judged"
     assert out.startswith(f"{said}\nhere (-)        {ONE}\n")
-    assert f"\nif it is wrong  scrapy simhash explain --store {tmp_path} URL URL\n" in out
+    assert "\nif it is wrong  scrapy simhash explain URL URL\n" in out
     lines = run("log", "--store", tmp_path).out.splitlines()
     assert [line[:8] for line in lines].count("    kept") == 1
 
@@ -156,7 +143,7 @@ ESCAPED = r"\x1b[2J\u202egnp\x9b\x07\n\x00"
     ("command", "shown"),
     [
         *(("check", ""), ("log", ESCAPED), (f"explain {AGAIN}", r"\u202e")),
-        *(("export duplicates", ""), ("prune --scope '' --dry-run", ESCAPED)),
+        ("prune --scope '' --dry-run", ESCAPED),
     ],
 )
 def test_hostile_texts_steer_no_terminal(run: Run, store: Path, command: str, shown: str) -> None:
@@ -183,8 +170,9 @@ async def test_a_copy_that_came_through_gets_advice_that_works(run: Run, tmp_pat
         assert not run.answer("explain", site.url("/other"), "--store", tmp_path)["advice"]
         said = run.answer("explain", url, "--store", tmp_path)
         assert said["verdict"].startswith("Kept")
+        assert said["verdict"].endswith("; today it would be dropped for it")
         prune = said["advice"].splitlines()[0].removeprefix("scrapy simhash ")
-        assert run(*shlex.split(prune)).exit_code == 0
+        assert run(*shlex.split(prune), "--store", tmp_path).exit_code == 0
         done = await crawl(tmp_path, [url], SIMHASH_INCREMENTAL=True)
     assert [*done.verdicts.values()] == ["near_duplicate"]
 
@@ -215,25 +203,4 @@ def test_a_url_that_is_not_there(run: Run, store: Path) -> None:
     asked = ONE.replace("http://", "https://www.") + "/"
     said = run.failed("explain", asked, "--store", store)
     assert "is neither in the store nor in the log" in said
-    assert f"; did you mean {ONE} ?" in said
-
-
-KNOWN = [
-    *("http://a.example/b?x=1&y=2", "https://a.example/c/", "http://a.example/", "http://[bad/"),
-    "http://a.example/long/name.html",
-]
-
-
-@pytest.mark.parametrize(
-    ("asked", "suggested"),
-    [
-        ("http://a.example/c", "https://a.example/c/"),
-        ("https://www.a.example/c/index.html#top", "https://a.example/c/"),
-        ("http://a.example/%63/", "https://a.example/c/"),
-        *(("a.example/C", "https://a.example/c/"), ("http://a.example", "http://a.example/")),
-        ("http://a.example/b?y=2&x=1", "http://a.example/b?x=1&y=2"),
-        ("http://a.example/long/name", "http://a.example/long/name.html"),
-    ],
-)
-def test_ways_of_writing(asked: str, suggested: str) -> None:
-    assert add_suggestions("no", asked, KNOWN * 2) == f"no; did you mean {suggested} ?"
+    assert "scrapy simhash log --url TEXT" in said

@@ -66,12 +66,6 @@ def test_help(run: Run, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     assert max(map(len, f"{out}\n{every}".splitlines())) <= 80
 
 
-def test_an_unknown_setting_is_named(run: Run, store: Path) -> None:
-    done = run("-s", "SIMHASH_DIR=x", "log", "--store", store)
-    said = "ignored settings that do not exist: SIMHASH_DIR\n"
-    assert (done.exit_code, done.err) == (0, said)
-
-
 @pytest.mark.parametrize("json_", [[], ["--json"]])
 def test_interrupted(run: Run, monkeypatch: pytest.MonkeyPatch, json_: list[str]) -> None:
     """Nobody takes it for "nothing found"."""

@@ -17,9 +17,9 @@ REFUSED = """
 check --no-such-option -> unknown arguments: --no-such-option
 check --nolog -> unknown arguments: --nolog$
 log --status new extra -> unknown arguments: extra
-log --statsu -> --statsu; did you mean --status?
--s A=1 export -s SIMHASH_REFETCH=-3 store -o o --store s -s SIMHASH_READONLY=no -> SIMHASH_REFETCH =
-check --set A -> Invalid -s value, use -s NAME=VALUE
+log -s A=1 -> unknown arguments: -s A=1
+-s A=1 -s SIMHASH_REFETCH=-3 export store -o o --store s -> SIMHASH_REFETCH =
+-s A check -> Invalid -s value, use -s NAME=VALUE
 -s SIMHASH_DISTNCE=3 check --store s -> no such setting; did you mean SIMHASH_DISTANCE?$
 check --store in -> no store at in, which is a file; name the folder
 log --status dropped -> invalid choice: 'dropped'
@@ -32,7 +32,6 @@ explain nix --store s -> 'nix' is not a URL
 
 prune --days 1 --store nowhere -> there is no store at
 export store -o out --store nowhere -> there is no store at
-export duplicates --store nowhere -> there is no store at
 find-all --store nowhere -> there is no store at
 batch-query --queries in --store nowhere -> there is no store at
 
@@ -41,7 +40,7 @@ prune --days many --store s -> invalid float value: 'many'
 check --rebuild --tables 8:3+4 --store s -> flips 4 bits; at most 3
 undo --crawl x -o missing/urls --store s -> missing
 export fingerprints -o nowhere/out --store s -> nowhere
-export store --store s -> needs --output
+export store --store s -> required: -o/--output
 
 find-all --distance -1 -i in -> distance -1: must be 0 to 63 bits
 find-all -i nowhere -> nowhere

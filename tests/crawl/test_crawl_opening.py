@@ -33,16 +33,6 @@ def assert_stopped(done: Crawl) -> None:
     assert done.items == []
 
 
-async def test_an_unknown_setting_is_named(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    done = await crawl(tmp_path / "store", [PAGE], **SETTINGS, SIMHASH_DIR="x")
-    assert done.counted == {"pages": 1, "new": 1}
-    warned = [each for each in caplog.records if each.levelname == "WARNING"]
-    (said,) = [each.getMessage() for each in warned if each.name == LOGGER]
-    assert said == "Ignored settings that do not exist: SIMHASH_DIR"
-
-
 def fill(store: Path, **arguments: Any) -> None:
     arguments = {"recipe": Recipe(), **arguments}
     with open_store(str(store), **arguments) as opened:

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from scrapy_simhash.crawl.summary import Alert
 from scrapy_simhash.downloadermiddlewares import SimhashDownloaderMiddleware
-from scrapy_simhash.judge.alerts import Alert
 from tests.helpers.commanding import Run
 from tests.helpers.crawling import Crawl, FollowingSpider, crawl, crawl_pages, path_of
 from tests.helpers.pages import make_page, make_words, page
@@ -38,7 +38,7 @@ def find_walls(done: Crawl) -> dict[str, int]:
     """Find the walls that a crawl names, by path; how many pages repeat each."""
     judging = done.crawler.get_downloader_middleware(SimhashDownloaderMiddleware)
     assert judging
-    told = judging.end._alerts.list_told()
+    told = judging.summary.alerts.list_told()
     return {path_of(about): found.pages for alert, about, found in told if alert is Alert.UNLIKE}
 
 
@@ -48,12 +48,9 @@ async def test_a_wall_in_mid_crawl_is_named(
     done = await crawl(tmp_path, site.urls())
     assert done.paths == [members(n) for n in range(WALL_BEGINS + 1)]
     wall = site.url(members(WALL_BEGINS))
-    undo = "scrapy simhash undo --store", f"--original {wall}\n"
-    for number in (WALL_BEGINS, WALL_BEGINS + 1, RECOGNISED):
-        explained = run.answer("explain", site.url(members(number)), "--store", tmp_path)
-        assert ". That is a wall: addresses with nothing in common lead" in explained["verdict"]
-        assert all(part in explained["advice"] for part in undo)
-        assert ("; 8 pages repeat it" in explained["verdict"]) == (number == WALL_BEGINS)
+    assert run.answer("explain", wall, "--store", tmp_path)["verdict"].endswith(
+        "; 8 pages repeat it"
+    )
     dropped = [site.url(members(n)) for n in range(WALL_BEGINS + 1, MEMBERS)]
     listed = run("undo", "--original", wall, "--dry-run", "--store", tmp_path)
     assert (listed.out.split(), listed.err) == (dropped, "8 pages listed, nothing undone\n")
@@ -182,9 +179,9 @@ async def test_a_redirect_to_a_login_page(tmp_path: Path, run: Run) -> None:
     assert find_walls(done) == {f"/login?next={members(0)}": MEMBERS - 1}
     wall, urls = f"{done.root}/login?next={members(0)}", tmp_path / "urls"
     listed = run("undo", "--original", wall, "-o", urls, "--store", tmp_path)
-    assert listed.out.split() == urls.read_text().split() == [done.root + path for path in asked]
+    dropped = [done.root + path for path in asked[1:]]
+    assert listed.out.split() == urls.read_text().split() == dropped
     assert "11 drops undone" in listed.err
-    assert "1 kept page of the same text listed, too" in listed.err
 
 
 async def test_undo_lists_what_was_asked_for_last(tmp_path: Path, run: Run) -> None:

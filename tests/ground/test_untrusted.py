@@ -108,7 +108,7 @@ async def test_a_user_in_an_address_is_shown_nowhere(
     explained = [f"explain {url}{how}" for url in URLS for how in ("", " --json")]
     others = ["log", "log --json", "check", "report", f"log --url {URLS[2]}"]
     undone = [f"undo {URLS[2]} -o urls.txt", f"undo {URLS[2]}"]
-    for command in ("export duplicates", *others, *explained, *undone):
+    for command in (*others, *explained, *undone):
         done = run(*command.split(), "--store", "s")
         assert done.exit_code == 0, done.err
         shown.append(done.out + done.err)

@@ -18,7 +18,7 @@ from scrapy_simhash.config import Config
 from scrapy_simhash.crawl.running import make_open
 from scrapy_simhash.errors import NotJudgedError, SettingError, StoreError
 from scrapy_simhash.judge import client
-from scrapy_simhash.judge.client import JudgeProcess, Judges, read_only
+from scrapy_simhash.judge.client import JudgeProcess, Judges
 from scrapy_simhash.judge.messages import Gone, Open, Said, Settled
 from scrapy_simhash.pages.facts import Fetched
 from scrapy_simhash.pages.fingerprint import fingerprint_page
@@ -273,11 +273,13 @@ async def test_settings_that_cannot_be_sent_are_refused(tmp_path: Path) -> None:
 
 
 async def test_pages_that_are_only_read() -> None:
-    reader = read_only(Config(scope=MISBEHAVE), seed=7)
+    reader = Judges(Open(Config(store="memory:"), seed=7), 1)
     await reader.open()
     try:
-        found = await reader.read(Fetched("http://a.example/", "utf-8"), page(1).encode())
+        asked = Fetched("http://a.example/", "utf-8"), page(1).encode()
+        found = (await reader.ask(*asked, wanted="fingerprint")[1]).fingerprint
         made = fingerprint_page(page(1), seed=7, url="http://a.example/")
+        assert found
         assert found.facts.fingerprint == made.facts.fingerprint
     finally:
         await reader.close()

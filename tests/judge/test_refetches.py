@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from scrapy_simhash.judge import alerts
+from scrapy_simhash.crawl import summary
+from scrapy_simhash.crawl.summary import LookAlikes
 from scrapy_simhash.judge import refetches as module
-from scrapy_simhash.judge.alerts import LookAlikes
 from scrapy_simhash.judge.links import LinkTable
 from scrapy_simhash.judge.refetches import Refetches
 from scrapy_simhash.judging.hosts import Hosts
@@ -179,7 +179,7 @@ def count(parted: Iterable[str]) -> LookAlikes:
 def test_a_crawl_of_many_kinds_is_counted_whole(monkeypatch: pytest.MonkeyPatch) -> None:
     one = count(["41"]).describe()
     assert one.startswith("1 page that looks like another one but for '41'; SIMHASH_IGNORE ")
-    monkeypatch.setattr(alerts, "_MOST_KINDS", 20)
+    monkeypatch.setattr(summary, "_MOST_KINDS", 20)
     found = count([f"word{chr(97 + n // 26)}{chr(97 + n % 26)}" for n in range(99)] + ["wordab"])
     said = "100 pages that look like another one but for 'wordab' (2), 'wordaa' (1) and others; "
     assert found.describe().startswith(said)

@@ -110,7 +110,6 @@ def shape(line: str) -> str:
     line = re.sub(r"\bhttp\S+?(?=[:,]?(\s|$))|(?<=in )/\S+", "ADDRESS", line)
     line = re.sub(r"\b[0-9a-f]{16}\b|\d[\d.,:]*", "N", line)
     line = re.sub(r"\bN bit\b", "N bits", line)  # the store's seed is drawn
-    line = line.replace(" until closespider_pagecount", "")
     line = line.replace("closespider_pagecount", "finished")
     return re.sub(r"N( N)+", "N", " ".join(line.split()))
 

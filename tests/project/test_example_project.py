@@ -9,8 +9,6 @@ from typing import Any
 
 import pytest
 
-from scrapy_simhash.commands.upkeep import list_kept
-from scrapy_simhash.stores.opening import open_as_it_is
 from tests.helpers.crawling import read_lines
 from tests.helpers.labelling import LABELLED, gather_labelled_pages
 from tests.helpers.needing import slow_but
@@ -75,14 +73,12 @@ def test_crawls_lose_nothing_and_drop_what_was_planted(tmp_path: Path) -> None:
     assert "revisit" not in statuses
     # Pages kept at session addresses have better ones. None, if by chance no session address came
     # before its page: under load some crawls of ten.
-    with open_as_it_is(str(project / ".scrapy" / "simhash")) as store:
-        better = [page for page in list_kept(store) if page["better_url"]]
     items = map(json.loads, (project / "items.jsonl").read_text("utf-8").splitlines())
     better_urls = {item["url"]: item["better_url"] for item in items}
-    for page in better:
-        address, _, query = page["url"].partition("?")
+    for line in [line for line in lines if line["better_url"]]:
+        address, _, query = line["match_url"].partition("?")
         assert query.startswith("sid=")
-        assert better_urls[page["url"]] == page["better_url"] == page["canonical"] == address
+        assert better_urls[line["match_url"]] == line["url"] == address
     # The second crawl is complete by itself.
     _, again, lines = crawl_example(project)
     assert again["documents_lost"] == again["dropped_for_another_document"] == []

@@ -7,6 +7,7 @@ too much memory loses that process, and the next page gets another.
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias, get_type_hints
 
@@ -20,13 +21,15 @@ from w3lib.encoding import http_content_type_encoding
 from scrapy_simhash._printable import describe_error
 from scrapy_simhash.batch.spark.pairs import open_file_system, require_columns
 from scrapy_simhash.errors import InspectionError, NotJudgedError, SourceError
-from scrapy_simhash.judge.client import Judges, read_only
+from scrapy_simhash.judge.client import Judges
+from scrapy_simhash.judge.messages import Open
 from scrapy_simhash.judging.documents import list_fingerprints, make_document
 from scrapy_simhash.pages.addresses import host_of
 from scrapy_simhash.pages.facts import MOST_BYTES, Facts, Fetched, Recipe
 from scrapy_simhash.pages.fingerprint import fingerprint_text
 from scrapy_simhash.pages.turbohtml_reader import PageText
 from scrapy_simhash.stores.keys import name_keys
+from scrapy_simhash.stores.opening import MEMORY
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -114,8 +117,9 @@ def recipe_of(documents: DataFrame) -> dict[str, Any] | None:
 def _fingerprint(
     batches: Iterable[pa.RecordBatch], config: Config, seed: int
 ) -> Iterator[pa.RecordBatch]:
-    # A task has one core, so one reading process keeps it busy.
-    reader = read_only(config, seed)
+    # It only reads pages. A task has one core, so one process keeps it busy.
+    config = replace(config, store=MEMORY, scope="global", readonly=False)
+    reader = Judges(Open(config, seed=seed), 1)
     with asyncio.Runner() as runner:
         # One by one: converting a whole batch would take its memory a second time.
         pages = (
@@ -186,7 +190,9 @@ async def _read_page(page: Mapping[str, Any], reader: Judges, seed: int) -> Page
     if html is None:
         return _read_text(octets.decode(), seed, url)
     encoding = "utf-8" if isinstance(html, str) else page.get("encoding")
-    return await reader.read(Fetched(url, encoding), octets)
+    said = await reader.ask(Fetched(url, encoding), octets, wanted="fingerprint")[1]
+    assert said.fingerprint is not None  # noqa: S101 - it was wanted
+    return said.fingerprint
 
 
 def _read_text(text: str, seed: int, url: str) -> PageFingerprint:

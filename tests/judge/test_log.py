@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from scrapy_simhash.inspection import log as log_module
+from scrapy_simhash.judge import log as log_module
 from tests.helpers.commanding import Run
 
 

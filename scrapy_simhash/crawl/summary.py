@@ -1,7 +1,7 @@
-"""Alerts: what a person should look at; the end of a crawl and its report name the same.
+"""What a crawl, or its log, comes to: the end of a crawl and its report say the same.
 
-That is what speaks against near-duplicates; and kept pages that look like another one: what changes
-by itself, such as a counter, makes another page of each copy.
+That is what became of its pages; what speaks against drops; and kept pages that look like another
+one: what changes by itself, such as a counter, makes another page of each copy.
 """
 
 from __future__ import annotations
@@ -9,23 +9,150 @@ from __future__ import annotations
 import re
 from collections import Counter, OrderedDict
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
-from scrapy_simhash._printable import cut, plural, quote
+from scrapy_simhash._printable import plural, quote, show_share
+from scrapy_simhash.crawl.policy import LEFT_OUT
+from scrapy_simhash.judge.log import FOLLOW, JUDGED, LOSING, PASS
 from scrapy_simhash.judging.documents import STAYS
 from scrapy_simhash.pages.addresses import find_parameter, find_places, find_site, host_of
 from scrapy_simhash.pages.facts import MOSTLY_NEW
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sized
+    from collections.abc import Iterator
 
     from scrapy_simhash.judge.log import Decision
     from scrapy_simhash.pages.addresses import Places
 
+# Of more pages than this share that were not judged, a crawl warns.
+_MANY, _MOST_REASONS = 0.01, 3
+
+
+class Line(NamedTuple):
+    """A sentence on a crawl."""
+
+    about: str  # name of the section of the report that has more
+    said: str
+    warns: bool = False
+
+
+class Summary:
+    """Counts the decisions of a crawl, and says what came of its pages.
+
+    Attributes:
+        judged: number of pages.
+        actions: near-duplicates by what was done.
+        links: those on them, by the same.
+        alerts: on drops.
+        look_alikes: kept pages that look like another one.
+        forgotten: pages that did not come through.
+        not_followed: links that only dropped pages had.
+        of_lists: those of them that SIMHASH_FOLLOW_NEW_LINKS would have followed.
+    """
+
+    def __init__(self) -> None:
+        self.judged = self.forgotten = self.not_followed = self.of_lists = 0
+        self.actions, self.links = Counter[str](), Counter[str]()
+        self.alerts, self.look_alikes = Alerts(), LookAlikes()
+        self._statuses = Counter[str]()
+        self._changed = self._only_links = 0  # of what was fetched again
+        self._passed = Counter[str]()  # pages not judged, by reason
+
+    def add(self, decision: Decision) -> list[str]:
+        """Count a page by what was decided on it; returns the names of its stats."""
+        status, action, reason = decision.status, decision.action, decision.reason
+        if status not in JUDGED:
+            self._passed[reason or status] += reason not in LEFT_OUT
+            return [f"simhash/not_judged/{reason}"]
+        self.judged += 1
+        self._statuses[status] += 1
+        self.alerts.add(decision)
+        if status == "near_duplicate":
+            self.actions[action] += 1
+            self.links[action] += decision.links
+            return ["simhash/pages", f"simhash/{status}", f"simhash/distance/{decision.distance}"]
+        if status == "revisit":
+            self._changed += reason == "changed"
+            self._only_links += action == FOLLOW
+            return ["simhash/pages", f"simhash/revisit/{reason}"]
+        if decision.parted_by:
+            self.look_alikes.add(decision)
+            return ["simhash/pages", f"simhash/{status}", "simhash/look_alikes"]
+        return ["simhash/pages", f"simhash/{status}"]
+
+    @property
+    def would_drop(self) -> bool:
+        """Whether near-duplicates were flagged only: `drop` would drop them."""
+        return self.actions["flag"] > 0 and not any(
+            self.actions[each] for each in (*LOSING, FOLLOW)
+        )
+
+    def list_lines(self) -> Iterator[Line]:
+        """List the lines that have something to say, five at most."""
+        if self.judged:
+            yield Line("hosts", self._sum_up())
+        if passed := self._describe_not_judged():
+            yield Line("not-judged", passed, warns=True)
+        if self.not_followed:
+            links, would = plural(self.not_followed, "link"), self.would_drop
+            how = "Would not be followed" if would else "Not followed"
+            whose = "near-duplicates" if would else "dropped pages"
+            follows = f" (SIMHASH_FOLLOW_NEW_LINKS = True would follow {self.of_lists:,})"
+            said = f"{how}: {links} that only {whose} had{follows * bool(self.of_lists)}."
+            yield Line("links", said, warns=not would)
+        if alerts := self.alerts.describe():
+            yield Line("drops", f"Look at: {alerts}.", warns=self.alerts.are_serious())
+        if look_alikes := self.look_alikes.describe():
+            yield Line("look-alikes", f"Kept: {look_alikes}.")
+
+    def _sum_up(self) -> str:
+        """Say how many pages were judged, and what became of them."""
+        parts = [f"{self._statuses['new']:,} new"]
+        if again := self._statuses["revisit"]:
+            more = [f"{self._changed:,} with new text"] * bool(self._changed)
+            more += [f"of {self._only_links:,} only the links"] * bool(self._only_links)
+            parts.append(f"{again:,} fetched again" + f" ({'; '.join(more)})" * bool(more))
+        links = {action: plural(number, "link") for action, number in self.links.items()}
+        done = {
+            "drop": "dropped with {}",
+            FOLLOW: "dropped, but their links followed",
+            "ignore-outlinks": "kept without their {}",
+            "flag": "flagged, with {} that drop would not follow",
+            PASS: "kept, because this crawl had not got what they repeat",
+            "": "found by an import",
+        }
+        hows = [
+            (number, how.format(links[action]))
+            for action, how in done.items()
+            if (number := self.actions[action])
+        ]
+        if number := self.actions.total():
+            share = f"{plural(number, 'near-duplicate')} ({show_share(number / self.judged)})"
+            several = f": {', '.join(f'{each:,} {how}' for each, how in hows)}"
+            parts.append(share + (f" {hows[0][1]}" if len(hows) == 1 else several))
+        failed = f" {self.forgotten:,} did not come through: no page is dropped for these."
+        said = f"Judged {plural(self.judged, 'page')}: {', '.join(parts)}."
+        return said + failed * bool(self.forgotten)
+
+    def _describe_not_judged(self) -> str:
+        """Say how many pages were not judged and why, if they are many or the store failed."""
+        reasons = +self._passed  # without those of which there are none
+        passed = reasons.total()
+        no_store = not reasons.keys().isdisjoint(("store_unavailable", "no_store"))
+        if not no_store and passed <= _MANY * (self.judged + passed):
+            return ""
+        ranked = sorted(reasons.items(), key=lambda reason: (-reason[1], reason[0]))
+        named = [f"{count:,} {name.replace('_', ' ')}" for name, count in ranked[:_MOST_REASONS]]
+        if others := sum(count for _, count in ranked[_MOST_REASONS:]):
+            named.append(f"{others:,} for other reasons")
+        came = "all came through, even copies" if passed > 1 else "it came through, even if a copy"
+        return f"Not judged: {plural(passed, 'page')} ({', '.join(named)}); {came}."
+
+
 _EXAMPLES = 3
 _MOST_REMEMBERED = 10_000  # originals, or sites
 _MOST_LISTED, _MOST_KINDS_LISTED = 5, 10
-_LONGEST_TITLE, _MOST_NAMED = 30, 2
+_MOST_NAMED = 2
 # Those that begin with the same words are counted together, whatever their numbers.
 _WORDS_OF_KIND = 2
 _MOST_KINDS = 1_000  # pages of others are counted only
@@ -33,9 +160,8 @@ _NUMBER = re.compile(r"\d+")
 
 
 class Alert(StrEnum):
-    """What speaks against a near-duplicate, in words for people."""
+    """What may speak against a near-duplicate, in words for people."""
 
-    BECAME_ONE = "that all show one text now,"
     UNLIKE = "at unlike addresses"
     NUMBER = "with another number in the main text"
     SITE = "of another site"
@@ -44,12 +170,10 @@ class Alert(StrEnum):
 
 # Before what an alert is about; else it is a page that is repeated.
 BEFORE = {Alert.SITE: ":", Alert.SESSION: ":", Alert.NUMBER: ", such as"}
-# Mirrors, and what `scrapy simhash urls` saves requests by.
-_CALM = {Alert.SITE, Alert.SESSION}
-# Likely wrong: what is said of releases with other numbers of chapters is no warning.
-_SERIOUS = {Alert.BECAME_ONE, Alert.UNLIKE}
-# Fewer pages that became one, or in a session, are not told, nor a smaller share of these.
-_LEAST, _SHARE_OF_SESSION = {Alert.BECAME_ONE: 4, Alert.SESSION: 10}, 0.5
+# Mirrors, and what `scrapy simhash urls` saves requests by, are worth knowing if nothing is wrong.
+_TOLD_TOGETHER = ((Alert.UNLIKE, Alert.NUMBER), (Alert.SITE, Alert.SESSION))
+# Fewer pages in a session are not told, nor a smaller share.
+_LEAST_OF_SESSION, _SHARE_OF_SESSION = 10, 0.5
 
 
 def list_alerts(decision: Decision) -> Iterator[tuple[Alert, str]]:
@@ -99,28 +223,19 @@ class Alerts:
         self._walls = Walls()
         self._pages = 0
         self._found: dict[Alert, dict[str, Examples]] = {alert: {} for alert in Alert}
-        self._changed: dict[str, str] = {}  # the first page with a new text, by that
-        self._known: Counter[str] = Counter()  # pages that changed, by the first with their text
 
     def add(self, decision: Decision) -> None:
         """Count a page that was judged, if it is a near-duplicate or shows what others do."""
-        changed = decision.reason == "changed"
-        text = decision.text if changed or self._changed else ""
-        if text and changed and len(self._changed) < _MOST_REMEMBERED:
-            self._changed.setdefault(text, decision.url)
-        first = self._changed.get(text, "")
-        # What is new with that text was dropped for another page before, or not met.
-        if first and (changed or decision.status == "new" or not decision.reason):
-            _find(self._found[Alert.BECAME_ONE], first).add(decision.url)
-            self._known[first] += changed
         self._walls.add(decision)
         if decision.status != "near_duplicate" or decision.reason:
             return
         self._pages += 1
-        # What known pages show now is told of these.
-        repeated = [(Alert.UNLIKE, decision.match_url or "")] * (not first)
-        for alert, about in (*repeated, *list_alerts(decision)):
+        for alert, about in ((Alert.UNLIKE, decision.match_url or ""), *list_alerts(decision)):
             _find(self._found[alert], about).add(decision.url)
+
+    def list_repeated(self) -> list[tuple[str, Examples]]:
+        """List the pages that near-duplicates repeat, those with most first."""
+        return sorted(self._found[Alert.UNLIKE].items(), key=lambda each: -each[1].pages)
 
     def list_told(self) -> Iterator[tuple[Alert, str, Examples]]:
         """List what has to be told, of each alert the pages and sites with most first."""
@@ -130,52 +245,33 @@ class Alerts:
 
     def are_serious(self) -> bool:
         """Return whether what is described is likely wrong."""
-        return any(map(self._rank, _SERIOUS))
+        # What is said of releases with other numbers of chapters is no warning.
+        return bool(self._rank(Alert.UNLIKE))
 
-    def describe(self, *, calm: bool = False) -> str:
+    def describe(self) -> str:
         """Describe what speaks against most drops, or what is worth knowing; "" if nothing is."""
-        told = []
-        for alert in Alert:
-            ranked = self._rank(alert) if (alert in _CALM) == calm else []
-            if not ranked:
-                continue
-            (about, first), others = ranked[0], " and others" * (len(ranked) > 1)
-            noun = "page" if alert is Alert.BECAME_ONE else "near-duplicate"
-            pages = plural(sum(found.pages for _, found in ranked), noun)
-            before = BEFORE.get(alert, " repeating")
-            urls = " (scrapy simhash urls)" * (alert is Alert.SESSION)
-            said = alert.replace("one text", _count_texts(ranked))
-            told.append(f"{pages} {said}{before} {quote(about or first.examples[0])}{others}{urls}")
-        return "; ".join(told)
+        told = [[*map(self._describe, alerts)] for alerts in _TOLD_TOGETHER]
+        return next(filter(None, ("; ".join(filter(None, each)) for each in told)), "")
 
-    def describe_walls(self, titles: Mapping[str, str]) -> str:
-        """Describe how many pages showed one text instead of their own; "" if none did."""
-        walls = self._rank(Alert.BECAME_ONE) + self._rank(Alert.UNLIKE)
-        if not walls:
+    def _describe(self, alert: Alert) -> str:
+        ranked = self._rank(alert)
+        if not ranked:
             return ""
-        pages = sum(found.pages for _, found in walls)
-        known = sum(self._known[wall] for wall, _ in walls)
-        first = walls[0][0]
-        title = cut(titles.get(first, ""), _LONGEST_TITLE)
-        shown = f"{plural(pages, 'page')} showed {_count_texts(walls)}"
-        shown += f" ({quote(title)})" * bool(title)
-        before = f", {known:,} of which had another before" * bool(known)
-        undo = f"scrapy simhash undo --dry-run --original {quote(first)}"
-        return f"{shown}{before}; what may be behind it was not fetched ({undo} lists them)"
+        (about, first), others = ranked[0], " and others" * (len(ranked) > 1)
+        pages = plural(sum(found.pages for _, found in ranked), "near-duplicate")
+        before = BEFORE.get(alert, " repeating")
+        urls = " (scrapy simhash urls)" * (alert is Alert.SESSION)
+        return f"{pages} {alert}{before} {quote(about or first.examples[0])}{others}{urls}"
 
     def _rank(self, alert: Alert) -> list[tuple[str, Examples]]:
-        found, least = self._found[alert], _LEAST.get(alert, 1.0)
+        found, least = self._found[alert], 1.0
         if alert is Alert.SESSION:
-            least = max(least, _SHARE_OF_SESSION * self._pages)
+            least = max(_LEAST_OF_SESSION, _SHARE_OF_SESSION * self._pages)
         if alert is Alert.UNLIKE:
             walls = self._walls.find()
             found = {url: pages for url, pages in found.items() if url in walls}
         many = [each for each in found.items() if each[1].pages >= least]
         return sorted(many, key=lambda each: -each[1].pages)
-
-
-def _count_texts(shown: Sized) -> str:
-    return "one text" if len(shown) == 1 else f"one of {len(shown):,} texts"
 
 
 # Of 123 documents with several addresses in two labelled corpora, 3 have two that are unlike, and
