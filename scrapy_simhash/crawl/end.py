@@ -59,7 +59,13 @@ class Unfollowed:
         if status in JUDGED and len(self._hosts) < _MOST_HOSTS:
             self._hosts.update(map(addresses.host_of, (url, decision.requested_url)))
         if status == "new":
-            self._note_kept(url)
+            # The parameters in which it differs from another page that was kept.
+            for name, form in addresses.list_forms(url):
+                seen = hash((name, form))
+                if seen in self._kept:
+                    self._telling[_shape_of(url), name] += 1
+                elif len(self._kept) < _MOST_KEPT:
+                    self._kept.add(seen)
         if status != "near_duplicate" or decision.reason or not original:
             return
         name = addresses.find_parameter(url, original)
