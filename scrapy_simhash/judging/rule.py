@@ -547,11 +547,14 @@ def _is_declared(pair: _Pair) -> bool:
         return False
     if pair.common < LEAST_COMMON or pair.side.own.sum() > OWN_SHARE * pair.common:
         return False
-    # A variant says other values in its main text.
+    # A variant says other values in its main text; a date of a course has fields of its own.
     said, others = (each.own & each.words.main for each in (pair.side, pair.other))
     for gap in pair.gaps:
         if _is_of_one_size(gap) and said[gap.here].any() and others[gap.there].any():
             return False
+    fields = page.words.main & (page.words.sizes[page.words.block_of] <= _CELL_WORDS)
+    if (pair.side.alone & page.words.numbers & fields).any():
+        return False
     # More are those of a list whose pages all declare the first one, or of somebody else's page;
     # a print view may have the time when it was made, and how long that took. It says itself of
     # what it is one; and that stands in the place of no other number.
