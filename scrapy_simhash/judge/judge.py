@@ -346,10 +346,12 @@ class CrawlJudge:
             What was judged, if the page may be dropped, or what is judged without the noise; None
             if the page waits for the check.
         """
-        document, url = kept.document, kept.page.facts.url
-        noise = self._hosts.get_noise(url)
-        place = f"{host_of(url)}/{noise.find_place(url)}"
         mine = Page.make(page.document.facts, unpack(page.document.wording))
+        document, url, own_host = kept.document, kept.page.facts.url, host_of(mine.facts.url)
+        if own_host != host_of(url):
+            url = mine.facts.url
+        noise = self._hosts.get_noise(url)
+        place = f"{own_host}/{noise.find_place(url)}"
         own, itself = noise.list_own(url), noise.list_own(mine.facts.url)
         found = show_standing(self._hosts.list_noise(mine, kept.page), mine, kept.page)
         used = {each.slot: each for each in found}
@@ -361,13 +363,14 @@ class CrawlJudge:
         is_one = verdict.match is not None and verdict.match.document == document
         if used and page.asked.young and not self._waits_are_over:
             asked = kept
-            if fast.difference(each.slot for each in confirmed) or (is_one and fast):
-                sought = tuple(used[slot] for slot in fast)
-                asked = Doubt(_PAGES_FROM + page.asked.number, mine, sought)
-            # A request is like that of the page, which may be sent to its own host only.
-            if are_of_one_origin(mine.facts.url, url) and self._refetches.takes_check(
-                asked, place, document, confirmed=is_one
+            if (
+                fast.difference(each.slot for each in confirmed)
+                or (is_one and fast)
+                or not are_of_one_origin(mine.facts.url, kept.page.facts.url)
             ):
+                sought = tuple(used[slot] for slot in fast or used)
+                asked = Doubt(_PAGES_FROM + page.asked.number, mine, sought)
+            if self._refetches.takes_check(asked, place, document, confirmed=is_one):
                 self._say(messages.Refetch(page.asked.number, asked.document, asked.page.facts.url))
             checked, is_doubtful = self._refetches.find_checked(place)
             waits = checked and (is_doubtful or not is_one or fast)

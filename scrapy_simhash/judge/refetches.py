@@ -7,8 +7,9 @@ from collections import Counter
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from scrapy_simhash.judge.messages import Refetch
+from scrapy_simhash.judging.matching import ASKED
 from scrapy_simhash.judging.noise import folder_of
-from scrapy_simhash.judging.slots import learn
+from scrapy_simhash.judging.slots import compare_values, learn
 from scrapy_simhash.pages.addresses import host_of
 
 if TYPE_CHECKING:
@@ -44,7 +45,7 @@ _AGE_SECONDS, _PAUSES_SECONDS = 1.0, (0.1, 0.3, 0.6, 1.0)
 # the first ones are all checked, or a site of live and ended matches lost all of those.
 _FIRST_PAGES = 4
 # And of the doubts about pages whose addresses name other documents so many.
-_SHARE_OF_FAR = 0.5
+_SHARE_OF_FAR = 0.2
 # Of hosts, folders and documents.
 _MOST_REMEMBERED = 100_000
 # Host and folder of a doubt, and whether it is a far one.
@@ -100,7 +101,7 @@ class Refetches:
         if before is not None:
             return "that page is being checked" * bool(before.place)
         if doubt.document in self._done:
-            return "that page was asked for once more, and did not change there"
+            return ASKED
         place = host, _, far = _place(doubt)
         doubts = self._doubts[host, True], self._doubts[host, False]
         if sum(doubts) >= self._most or (far and doubts[0] >= _SHARE_OF_FAR * self._most):
@@ -211,6 +212,7 @@ class Refetches:
             sought = asked.doubt.sought if is_page else noise.list_counting(url, seconds)
             found, changed = noise.check(sought, first, *answers, parts=is_page)
             asked = asked._replace(changed=(*asked.changed, *changed))
+            noise.note_texts(url, learn(first, answer))
             slots = {each.slot for each in asked.changed}
             same = [each for each in found if each.slot not in slots]
             if same and self._ask_once_more(asked, answer, seconds, _MOST_ASKED):
@@ -221,14 +223,22 @@ class Refetches:
                 (place, slot, is_page) for slot in slots for place in (asked.place, everywhere)
             }
             return False
-        changes, moving = learn(first, asked.second or answer), set["Slot"]()
-        if asked.second is not None:
-            # What moved once may be a price.
-            moving = {each.slot for each in learn(asked.second, answer) if not each.stays}
-            stays = noise.note_moment(changes, asked.second, answer)
+        latest = learn(asked.second or first, answer)
+        changes = [*{each.slot: each for each in (*latest, *asked.changed)}.values()]
+        slots, moving = {each.slot for each in changes}, set["Slot"]()
+        if asked.second is None:
+            again = noise.may_move(changes)
         else:
-            stays = noise.may_move(changes)
-        if stays and self._ask_once_more(asked, answer, seconds, _MOST_ASKED_IN_DOUBT):
+            # What moved once may be a price; and so may a number that came back.
+            moving = {each.slot for each in latest if not each.stays}
+            before = compare_values(asked.changed, first, answer)
+            moving -= {each.slot for each, is_same in before if is_same and each.has_number}
+            again = noise.note_moment(changes, asked.second, answer)
+        # Where another form stands there, it shows in the next answer: "just now", "3 hours ago".
+        values = compare_values(asked.doubt.sought, first, answer)
+        again |= any(not is_same and each.slot not in slots for each, is_same in values)
+        asked = asked._replace(changed=tuple(changes))
+        if again and self._ask_once_more(asked, answer, seconds, _MOST_ASKED_IN_DOUBT):
             return True
         noise.test(asked.doubt.sought, first, answer)
         noise.add(url, changes, seconds, moving)

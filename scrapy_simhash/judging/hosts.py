@@ -144,24 +144,25 @@ class Hosts:
         return self._cut(slots, page, slots.mark(page)) if slots else page
 
     def clean_both(self, page: Page, kept: Page) -> tuple[Page, Page]:
-        """Return two pages without what changes by itself on their hosts.
+        """Return two pages without what changes by itself.
 
-        What changes in the folder of one of them is cut out of both, or copies in another folder
-        would never be found. What was seen to change only within more time than is between them
-        does not count; what changed at the address of one of the two itself does.
+        That is what does in the folder of one of them, and is cut out of both, or copies in another
+        folder would never be found; on another host it counts for the kept page alone. What was
+        seen to change only within more time than is between them does not count; what changed at
+        the address of one of the two itself does.
         """
         mine, theirs = page.facts.url, kept.facts.url
-        seconds = abs(page.facts.time - kept.facts.time)
-        if host_of(mine) == host_of(theirs):
-            slots = self.get_noise(theirs).choose((mine, theirs), seconds, (mine, theirs))
-            return clean_both((page, kept), (slots, slots), self._cut)
-        one, other = (self.get_noise(url).choose((url,), seconds) for url in (mine, theirs))
-        return clean_both((page, kept), (one, other), self._cut)
+        seconds, urls = abs(page.facts.time - kept.facts.time), _list_urls(mine, theirs)
+        slots = self.get_noise(mine).choose(urls, seconds, urls)
+        if theirs not in urls:
+            others = self.get_noise(theirs).choose((theirs,), seconds)
+            kept = self._cut(others, kept, others.mark(kept)) if others else kept
+        return clean_both((page, kept), slots, self._cut)
 
     def list_noise(self, page: Page, kept: Page) -> list[Change]:
-        """List what `clean_both` may leave out of two pages of one host."""
-        noise, seconds = self.get_noise(kept.facts.url), abs(page.facts.time - kept.facts.time)
-        urls = page.facts.url, kept.facts.url
+        """List what `clean_both` may leave out of a page."""
+        url, seconds = page.facts.url, abs(page.facts.time - kept.facts.time)
+        noise, urls = self.get_noise(url), _list_urls(url, kept.facts.url)
         listed = chain(
             *(noise.list_counting(url, seconds) for url in urls), *map(noise.list_own, urls)
         )
@@ -205,3 +206,8 @@ class Hosts:
         if host_of(page.url) != host_of(kept.url):
             theirs = self.find(documents, kept.url, without)
         return (mine, theirs) if mine.known == theirs.known else (UNKNOWN, UNKNOWN)
+
+
+def _list_urls(mine: str, theirs: str) -> tuple[str, ...]:
+    """List the addresses whose noise counts for a page beside a kept one."""
+    return (mine, theirs) if host_of(mine) == host_of(theirs) else (mine,)

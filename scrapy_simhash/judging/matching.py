@@ -76,7 +76,7 @@ _LEAST_ALIKE = 0.5
 # Of the main texts of pages that look alike. One word that differs in a text of 32 leaves .83 of
 # its triples, in one of 60 words .9; where words are looked at, so much agrees.
 _LOOKS_ALIKE = 0.9
-_EDITED = "an earlier crawl got that page, and it may have been edited since"
+ASKED = "that page was asked for once more, and did not change there"
 _STAYED = "pages that were asked for once more did not change there"
 _IN_VAIN = "other pages of that folder were asked for once more, and no drop came of it"
 _QUOTED, _DIGITS = re.compile("['\"]"), re.compile(r"\d+")
@@ -321,7 +321,7 @@ class Judge:
                 pages = self.hosts.clean_both(page, kept)
             else:
                 slots = Slots(self.trusted.get(number, ()))
-                pages = clean_both((page, kept), (slots, slots))
+                pages = clean_both((page, kept), slots)
             said = self._doubt_declared(judge(*pages, *sites), facts, other)
             answer = _wrap(said, candidate, (facts, other))
             answer = answer._replace(sites=sites, kept=Doubt(number, kept), pages=pages)
@@ -352,13 +352,17 @@ class Judge:
         """
         parted = []
         for place, each in enumerate(compared):
-            if not self._is_of_this_crawl(each.candidate):
-                compared[place] = each._replace(stays=_EDITED)
-            elif each.kept and each.pages and each.sites:
+            if each.kept and each.pages and each.sites:
                 alone = int(each.sides[0].alone.sum()) if each.sides else len(each.pages[0].words)
                 far = not _are_called_alike(page.facts.url, each.kept.page.facts.url)
                 kept = each.kept._replace(far=far)
-                parted.append((far, alone, kept.document, place, kept, each.pages, each.sites))
+                # What differs from the text of an earlier crawl may be an edit; and a page is asked
+                # for at its own host.
+                now = self._is_of_this_crawl(each.candidate) and are_of_one_origin(
+                    page.facts.url, kept.page.facts.url
+                )
+                asked = kept if now else Doubt(self.number, page, far=far)
+                parted.append((far, alone, kept.document, place, asked, each.pages, each.sites))
         for _, alone, _, place, kept, pages, sites in sorted(parted)[:_MOST_DOUBTED]:
             words = len(pages[0].words)
             if alone > _MOST_IN_DOUBT * words and words >= STUB_WORDS:
@@ -372,27 +376,29 @@ class Judge:
     def _doubt(
         self, page: Page, kept: Doubt, pages: tuple[Page, Page], sites: tuple[Site, Site]
     ) -> Doubt | str:
-        """Doubt whether a kept page stays as it is where it parts from a page, or say why not."""
-        url = kept.page.facts.url
-        if not are_of_one_origin(page.facts.url, url):
-            return "the other page is on another host"
-        if self.find_bar and (bar := self.find_bar(kept)):
+        """Doubt whether a page stays as it is where it parts from another one, or say why not."""
+        url, itself = kept.page.facts.url, Doubt(self.number, page, far=kept.far)
+        bar, bar_of_itself = ((self.find_bar and self.find_bar(each)) for each in (kept, itself))
+        if bar and (bar != ASKED or bar_of_itself):
             return bar
         if not may_be_doubted(pages[0].words, pages[1].words):
             return "too much differs"
         noise, found = self.hosts.get_noise(url), learn(*pages)
         sought = [each for each in found if not noise.is_ruled_out(url, each)]
         slots = Slots(sought)
-        if sought and RULES[self.rule.name](*clean_both(pages, (slots, slots)), *sites).one:
-            return kept._replace(sought=tuple(sought))
+        if sought and RULES[self.rule.name](*clean_both(pages, slots), *sites).one:
+            # Whether a text among others is the page's own only its own next answer shows.
+            told = Slots([each._replace(texts=frozenset()) for each in sought]).locate(pages[0])
+            is_told = all(each.slot in told for each in sought if each.texts)
+            asked = itself if bar else kept
+            return bar if bar and is_told else asked._replace(sought=tuple(sought))
         # Or the view of a page may have the time when it was made, of which that shows nothing.
-        if sites[0].list_views(page.facts.url, url):
+        if not bar_of_itself and sites[0].list_views(page.facts.url, pages[1].facts.url):
             side = compare_words(pages[0].words, pages[1].words, sites[0].mark(pages[0].words))
             numbers = side.own & side.words.numbers
             view = pages[0]._replace(words=side.words.without(numbers))
             if numbers.any() and RULES[self.rule.name](view, pages[1], *sites).one:
-                itself = Doubt(self.number, page)
-                return (self.find_bar and self.find_bar(itself)) or itself
+                return itself
         stays = len(sought) < len(found)
         return _STAYED if stays else "its place could not be found again on other pages"
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import msgspec
 
 from scrapy_simhash.judging.slots import (
+    BLOCK,
     BLOCKS,
     MOST_SLOTS,
     NO_SLOTS,
@@ -33,6 +34,8 @@ if TYPE_CHECKING:
     from scrapy_simhash.judging.rule import Page
 
 _PAGES = 2
+# Of a single block, of 8 bytes.
+_MOST_TEXTS = 256
 # What changes within so short a time does so at every fetch, or nearly.
 _AT_EVERY_FETCH_SECONDS = 60.0
 _MOST_REFUTED, _MOST_VIEWS = 1_000, 256  # views of 2 kB each, with 64 slots of 15
@@ -67,6 +70,7 @@ class Seen(NamedTuple):
             change=self.change._replace(
                 most=max(self.change.most, other.change.most),
                 weak=self.change.weak and other.change.weak,
+                texts=frozenset([*(self.change.texts | other.change.texts)][:_MOST_TEXTS]),
             ),
             seconds=min(self.seconds, other.seconds),
             moves=self.moves or other.moves,
@@ -155,12 +159,19 @@ class Noise:
                     self._seen[key] = now
             elif (
                 url in before.pages
-                or change.slot.kind != BLOCKS
+                or change.slot.kind not in {BLOCK, BLOCKS}
                 # A wall is in the place of what two pages had.
                 or change.values[1] != before.change.values[1]
             ):
                 self._seen[key] = before.join(now)
         self._touch()
+
+    def note_texts(self, url: str, changes: Iterable[Change]) -> None:
+        """Note what else was seen in slots of single blocks."""
+        for change in changes:
+            if change.texts and (seen := self._seen.get((folder_of(url), change.slot))):
+                self._seen[folder_of(url), change.slot] = seen.join(seen._replace(change=change))
+                self._touch()
 
     def describe(self) -> Measured:
         """Return what was seen, for the store."""
@@ -270,6 +281,7 @@ class Noise:
             mine = everywhere.get((folder, slot))
             if len(each) >= _PAGES or (mine is not None and len(mine.pages) >= _PAGES):
                 most = max(seen.change.most for seen in each)
+                texts = frozenset(chain(*(seen.change.texts for seen in each)))
                 least = min(each, key=lambda seen: seen.seconds)
-                found.append(least._replace(change=least.change._replace(most=most)))
+                found.append(least._replace(change=least.change._replace(most=most, texts=texts)))
         return sorted(found, key=lambda seen: seen.seconds)

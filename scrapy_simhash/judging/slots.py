@@ -12,13 +12,22 @@ from itertools import compress, takewhile
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import numpy as np
+from xxhash import xxh3_64_intdigest
 
 from scrapy_simhash.judging.rule import PARAGRAPH_WORDS, Page
 from scrapy_simhash.judging.words import ANY_NUMBER, align, count_same
 from scrapy_simhash.pages.features import normalise, tokenise
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+    from collections.abc import (
+        Callable,
+        Collection,
+        Container,
+        Iterable,
+        Iterator,
+        Mapping,
+        Sequence,
+    )
 
     from scrapy_simhash.judging.words import Block, Marks, Words
 
@@ -27,7 +36,7 @@ if TYPE_CHECKING:
     _Numbers: TypeAlias = dict[tuple[str, ...], tuple[int, str]]  # by what is around: place, word
 
 # A slot of words: the two words before and behind it, digits masked, within its block.
-WORDS, BLOCKS, NAMES = "words", "blocks", "name"
+WORDS, BLOCKS, BLOCK, NAMES = "words", "blocks", "block", "name"
 _AROUND = 2
 _MAIN_HEADING = "h1"
 _START, _END, _NUMBER, _NAME = "^", "$", ANY_NUMBER, "<name>"
@@ -85,6 +94,7 @@ class Change(NamedTuple):
         weak: it may be a record's, so it must change twice in a row.
         url: where it changed; "" for two pages.
         stays: a block in it stays, which may be a record's: it counts once none did.
+        texts: of a single block, digests of what was seen there and in another answer not.
     """
 
     slot: Slot
@@ -93,6 +103,12 @@ class Change(NamedTuple):
     weak: bool = False
     url: str = ""
     stays: bool = False
+    texts: frozenset[int] = frozenset()
+
+    @property
+    def has_number(self) -> bool:
+        """Whether a number stood there first."""
+        return _DIGIT.search(self.values[0]) is not None
 
     def __str__(self) -> str:
         """Name it for people."""
@@ -101,6 +117,10 @@ class Change(NamedTuple):
             for each in self.values
         )
         return f"{before!r} / {after!r} at {self.url}"
+
+
+def _digest(page: Page, n: int) -> int:
+    return xxh3_64_intdigest(page.words.texts[n][0].encode())
 
 
 def _mask(word: str) -> str:
@@ -331,20 +351,38 @@ def _learn_blocks(first: Page, second: Page, cleaned: Slots | None = None) -> It
                 [page.words.texts[n][0] for n in each]
                 for page, each in zip((first, second), places, strict=True)
             ]
-            if cleaned is None and not _are_others(*texts):
-                continue
             words = [" ".join(each).split() for each in texts]
+            # Nor is what the words of a block say in another order: "Ann against Bob".
+            if sorted(words[0]) == sorted(words[1]) or (
+                cleaned is None and not _are_others(*texts)
+            ):
+                continue
             shown = " ".join(words[0][:12]), " ".join(words[1][:12])
             weak = any(sum(not _DIGIT.search(word) for word in each) < _FEW_WORDS for each in words)
             stays = _does_stay(texts, counts)
             # Behind a part of a card, the cards before stay: "19 euros".
             tag = first.words.blocks[places[0][0] - 1].tag if places[0][0] else ""
             stays |= tag in slot.behind and shapes[slot.before[0]] > 1
+            if not slot.before[1:] and all(len(each) == 1 for each in places):
+                both = zip((first, second), places, strict=True)
+                seen = frozenset(_digest(page, n) for page, [n] in both)
+                yield Change(
+                    slot._replace(kind=BLOCK), 0, shown, weak or stays, stays=stays, texts=seen
+                )
+                continue
             yield Change(slot, 0, shown, weak or stays, stays=stays)
 
 
 def _does_stay(texts: Sequence[Sequence[str]], counts: Sequence[Counter[str]]) -> bool:
-    """Whether blocks of a slot stay that each page has once, more than few parts of cards."""
+    """Whether blocks of a slot stay that each page has once, more than few parts of cards.
+
+    Or a number within a single block that is not beside what changed: "53 views, 27 rooms".
+    """
+    if max(map(len, texts)) == 1:
+        mine, theirs = (each[0].split() for each in texts)
+        runs = (range(start, end) for start, end, *_ in _list_runs(mine, theirs))
+        left = set(range(len(mine))).difference(*runs)
+        return any(_DIGIT.search(mine[n]) for n in left)
     both = {*texts[0]}.intersection(*texts[1:])
     stay = [block for block in both if all(times[block] == 1 for times in counts)]
     few = len(stay) <= _MOST_STAYING * min(map(len, texts))
@@ -433,7 +471,10 @@ def _list_regions(
     for key, start, end in _list_rows(anchored):
         staying = [block for n, block in enumerate(blocks[start:end], start) if not changed[n]]
         is_anew = key in anew or len(staying) <= (1 - _LEAST_CHANGED) * (end - start)
-        if is_anew and all(block.end - block.start < PARAGRAPH_WORDS for block in staying):
+        # One block before another one is an advertisement before a paragraph.
+        several = end - start - len(staying) > 1
+        longest = PARAGRAPH_WORDS if several else _WORDS_OF_PART
+        if is_anew and all(block.end - block.start < longest for block in staying):
             # What stays in front of what changes is the anchor.
             stay = [*changed[start:end], True].index(True) if key in told - anew else 0
             changed[start + stay : end] = [True] * (end - start - stay)
@@ -449,9 +490,13 @@ def _list_regions(
         tags = {block.tag for block in blocks[start:end]}
         closing: tuple[str, ...] = ()
         if end < len(blocks) and blocks[end].tag in tags:
-            if not closes or len(tags) == 1:
+            if closes and len(tags) > 1:
+                closing = (anchored[end][2],)
+            elif not closes and end - start == 1:
+                yield Slot(BLOCK, (anchored[start][1],), (*tags,)), start, end
                 continue
-            closing = (anchored[end][2],)
+            else:
+                continue
         yield Slot(BLOCKS, (anchored[start][1], *closing), tuple(sorted(tags))), start, end
 
 
@@ -486,11 +531,13 @@ class Slots:
         self._words: defaultdict[tuple[str, ...], list[tuple[Slot, int]]] = defaultdict(list)
         self._blocks: defaultdict[str, set[Slot]] = defaultdict(set)
         self._names: set[tuple[str, ...]] = set()
-        for slot, most, *_ in changes:
+        self._texts: defaultdict[Slot, set[int]] = defaultdict(set)
+        for slot, most, *_, texts in changes:
             if slot.kind == WORDS:
                 self._words[slot.before].append((slot, most))
-            elif slot.kind == BLOCKS:
+            elif slot.kind in {BLOCKS, BLOCK}:
                 self._blocks[slot.before[0]].add(slot)
+                self._texts[slot] |= texts
             else:
                 self._names.add(slot.before)
         self._lasts = {before[-1] for before in self._words}
@@ -498,8 +545,12 @@ class Slots:
     def __bool__(self) -> bool:
         return bool(self._words or self._blocks or self._names)
 
-    def locate(self, page: Page) -> dict[Slot, list[tuple[int, int]]]:
-        """Find where each slot stands on a page: from one word to before another."""
+    def locate(self, page: Page, given: Container[Slot] = ()) -> dict[Slot, list[tuple[int, int]]]:
+        """Find where each slot stands on a page: from one word to before another.
+
+        A single block before others with its tag is there if it was seen to change, or the slot is
+        `given`: where an advertisement is missing, a record's first paragraph stands in its place.
+        """
         found: defaultdict[Slot, list[tuple[int, int]]] = defaultdict(list)
         blocks = list_anchors(page) if self._words or self._blocks else []
         ends = Counter[Slot]()
@@ -507,8 +558,12 @@ class Slots:
             for slot in self._blocks.get(anchor, ()):
                 if place >= ends[slot]:  # else it goes on, or what ends it is missing
                     ends[slot], is_there = _find_end(slot, blocks, place)
+                    end = ends[slot]
+                    if slot.kind == BLOCK and end > place + 1:
+                        end = place + 1
+                        is_there = slot in given or _digest(page, place) in self._texts[slot]
                     if is_there:
-                        found[slot].append((block.start, blocks[ends[slot] - 1][0].end))
+                        found[slot].append((block.start, blocks[end - 1][0].end))
             for slot, start, end in self._find_words(page.words.shapes[block.start : block.end]):
                 found[slot].append((block.start + start, block.start + end))
         for _, numbers in _list_numbers(page) if self._names else ():
@@ -532,13 +587,31 @@ class Slots:
                         break
 
     def mark(self, page: Page) -> Marks:
-        """Mark the words of a page that stand in slots; none if they were more than half of it."""
+        """Mark the words of a page in slots, without the longest if they are more than half."""
+        return self._mark(page, self.locate(page))
+
+    def mark_both(self, page: Page, kept: Page) -> list[Marks]:
+        """Mark the words of two pages; a block of the kept one, whatever it says, as of the other.
+
+        But one that was seen to change stays where what the page says in its place was not.
+        """
+        here = self.locate(page)
+        there = self.locate(kept, here)
+        for slot in [each for each in there if each.kind == BLOCK and each not in here]:
+            del there[slot]
+        return [self._mark(page, here), self._mark(kept, there)]
+
+    @staticmethod
+    def _mark(page: Page, located: Mapping[Slot, list[tuple[int, int]]]) -> Marks:
+        found = list(located.values())
+        found.sort(key=lambda places: sum(end - start for start, end in places))
         marked = np.zeros(len(page.words), np.bool_)
-        for places in self.locate(page).values():
+        for places in found:
+            before = marked.copy()
             for start, end in places:
                 marked[start:end] = True
-        if marked.sum() > _MOST_NOISE * len(marked):
-            marked[:] = False
+            if marked.sum() > _MOST_NOISE * len(marked):
+                return before
         return marked
 
     def clean(self, page: Page) -> Page:
@@ -563,17 +636,17 @@ NO_SLOTS = Slots()
 
 def clean_both(
     pages: tuple[Page, Page],
-    slots: tuple[Slots, Slots],
+    slots: Slots,
     cut: Callable[[Slots, Page, Marks], Page] = Slots.cut,
 ) -> tuple[Page, Page]:
-    """Return two pages without what stands in the slots of each.
+    """Return two pages without what stands in slots.
 
     Blocks that the other page alone has elsewhere stay: on a print view the article begins where an
     advertisement stands on other pages. `cut` may remember what `Slots.cut` returns.
     """
-    if not any(slots):
+    if not slots:
         return pages
-    marks = [each.mark(page) for page, each in zip(pages, slots, strict=True)]
+    marks = slots.mark_both(*pages)
     rest = []
     for page, marked in zip(pages, marks, strict=True):
         blocks = zip(page.words.blocks, page.words.digests, strict=True)
@@ -582,7 +655,7 @@ def clean_both(
         for block, digest in zip(page.words.blocks, page.words.digests, strict=True):
             if here[digest] < there[digest]:
                 marked[block.start : block.end] = False
-    return cut(slots[0], pages[0], marks[0]), cut(slots[1], pages[1], marks[1])
+    return cut(slots, pages[0], marks[0]), cut(slots, pages[1], marks[1])
 
 
 def show_standing(changes: Collection[Change], page: Page, kept: Page) -> Iterator[Change]:
@@ -614,7 +687,7 @@ def compare_values(
     mine, theirs = (
         {
             slot: {tuple(page.words.tokens[start:end]) for start, end in places}
-            for slot, places in slots.locate(page).items()
+            for slot, places in slots.locate(page, {change.slot for change in changes}).items()
         }
         for page in (first, second)
     )
