@@ -32,12 +32,9 @@ def ask(query: str) -> list[tuple[Any, ...]]:
         return connection.execute(query).fetchall()
 
 
-def test_the_queries_of_duckdb(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_query_of_duckdb(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     write_log(Path("log.jsonl"), [*LINES, "{damaged"])
-    copies, wrong = map(ask, QUERIES)
+    (copies,) = map(ask, QUERIES)
     site = "http://site.example/page"
     assert copies == [(f"{site}/1", 2, 5), (f"{site}/2", 2, 7), (f"{site}/3", 1, 0)]
-    # The least alike first.
-    assert [row[0] for row in wrong] == [f"{site}/{n}" for n in (7, 4, 5, 5, 6)]
-    assert wrong[0][3:] == ("content agrees",)
