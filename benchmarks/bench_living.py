@@ -9,9 +9,10 @@ An answer takes 10 ms, give or take half; nothing is fetched from anywhere.
 - right, wrong: pages dropped for one of the same document, of another one;
 - lost: documents of which no page gave an item;
 - missed: pages that gave an item although one of their document, judged before, did, too;
-- asked: requests of the plugin to see what varies (the stat `simhash/refetched`).
+- asked: requests of the plugin to see what varies (the stat `simhash/refetched`);
+- again, unchanged: with `--again`, revisits of a second crawl, and those that are `unchanged`.
 
-An attacker's pages are not counted. Not measured: networks, real sites, how often what occurs.
+An attacker's pages are not counted. Not measured: networks, how often what occurs.
 """
 
 from __future__ import annotations
@@ -37,7 +38,8 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator
 
 _LATENCY_SECONDS = 0.01
-_COUNTS = ("pages", "documents", "copies", "right", "wrong", "lost", "missed", "asked", "seconds")
+_COUNTED = ("pages", "documents", "copies", "right", "wrong", "lost", "missed", "asked", "seconds")
+_COUNTS = (*_COUNTED, "again", "unchanged")
 
 
 class LivingSpider(Spider):
@@ -94,7 +96,12 @@ def measure(checkout: Path, given: dict[str, Any], site: Site) -> dict[str, Any]
     with tempfile.TemporaryDirectory() as store:
         found: dict[str, Any] = run_apart(given | {"store": store}, checkout)
         log = Path(store, "log.jsonl").read_text("ascii").splitlines()
+        if given["again"]:
+            run_apart(given | {"store": store, "seed": given["seed"] + 1_000}, checkout)
+        lines = Path(store, "log.jsonl").read_text("ascii").splitlines()[len(log) :]
     judged = judge_crawl(site, set(found.pop("items")), list(map(json.loads, log)))
+    revisits = [each["reason"] for each in map(json.loads, lines) if each["status"] == "revisit"]
+    judged |= {"again": len(revisits), "unchanged": revisits.count("unchanged")}
     progress(" ".join([given["site"], *(f"{name} {judged[name]}" for name in judged)]))
     return {"site": given["site"], "seed": given["seed"], **judged, **found}
 
@@ -164,6 +171,7 @@ def main() -> None:
     parser.add_argument("--pages", nargs="+", default=[], metavar="FOLDER", help="real pages, too")
     parser.add_argument("--seeds", type=int, default=1, help="orders of the pages (default 1)")
     parser.add_argument("--beside", type=Path, metavar="CHECKOUT", help="another one, in turns")
+    parser.add_argument("--again", action="store_true", help="and once more, with that store")
     parser.add_argument("-s", action="append", default=[], type=lambda given: given.split("=", 1))
     options = parser.parse_args()
     makers = _find_sites(options.pages)
@@ -173,6 +181,7 @@ def main() -> None:
     crawls = defaultdict[str, list[dict[str, Any]]](list)
     for site, seed in product(chosen, range(options.seeds)):
         given = {"site": site, "seed": seed, "pages": options.pages, "settings": dict(options.s)}
+        given["again"] = options.again
         for label, checkout in checkouts.items():
             crawls[label].append(measure(checkout, given, makers[site]()))
     for label, each in crawls.items():
