@@ -22,7 +22,7 @@ from tests.helpers.processes import PATIENCE_SECONDS, ROOT, environment
 pytestmark = pytest.mark.slow
 SESSIONS = {page: each.session for page in PAGES for each in blocks_of(page) if each.session}
 assert "docs/quickstart.md" in SESSIONS, "the way into the plugin"
-MOST_PAGES = 16
+MOST_PAGES = 28
 _CUT = "-- output of block "
 # What replaces the programs of the same names: `pip` installs nothing, because everything is here
 # already; crawls are short, not polite, and fetch one page after the other, so that all have the
