@@ -44,8 +44,9 @@ _AGE_SECONDS, _PAUSES_SECONDS = 1.0, (0.1, 0.3, 0.6, 1.0)
 # Of pages that are about what changes elsewhere (a joke, beside a random one) some may change, too:
 # the first ones are all checked, or a site of live and ended matches lost all of those.
 _FIRST_PAGES = 4
-# And of the doubts about pages whose addresses name other documents so many.
-_SHARE_OF_FAR = 0.2
+# Of doubts between addresses of two documents: at .5 .38 of a stranger's copies are kept, at .2
+# .20, but print views of the example, too.
+_SHARE_OF_FAR = 0.3
 # Of hosts, folders and documents.
 _MOST_REMEMBERED = 100_000
 # Host and folder of a doubt, and whether it is a far one.
