@@ -1,4 +1,4 @@
-"""Choose what is judged, identities and actions, and ask for kept pages once more."""
+"""Choose what is judged, identities and actions, and ask for pages once more."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which kept pages are asked for once more, doubts and checks, and what is learnt of it."""
+"""Which pages are asked for once more, doubts and checks, and what is learnt of it."""
 
 from __future__ import annotations
 

@@ -5,7 +5,7 @@ that this crawl *got*. If only an *earlier* crawl did, it is kept as the first c
 on stands for that one. Where crawls fetch only what is new (`incremental`), whatever any crawl got
 counts. A *young* document is none of a store: its items are on their way.
 
-Where only what was never tested parts a page from a kept one, that is a *doubt*: the kept page is
+Where only what was never tested parts a page from a kept one, that is a *doubt*: one of the two is
 to be asked for once more, which shows what changes there by itself.
 """
 
@@ -236,7 +236,7 @@ class Judge:
         incremental: what any crawl got counts, not only what this one did.
         hosts: what is known of them; lasts from one judge to the next.
         is_in_vain: whether a doubt about a page is passed over.
-        find_bar: returns why a kept page may not be asked for once more, or ""; None where nothing
+        find_bar: returns why a page may not be asked for once more, or ""; None where nothing
             is asked for.
         number: of the page itself, should it be asked for once more.
         whole: a page fetched again is unchanged only if all of it is, not its main text alone.

@@ -1,6 +1,7 @@
 """Slots: where something changes between two answers to one address, and how it is cut out.
 
-A slot is words between the same words, blocks behind the same anchor, or a number in a name.
+A slot is words between the same words, blocks or one block behind the same anchor, or a number in
+a name.
 """
 
 from __future__ import annotations
@@ -119,8 +120,8 @@ class Change(NamedTuple):
         return f"{before!r} / {after!r} at {self.url}"
 
 
-def _digest(page: Page, n: int) -> int:
-    return xxh3_64_intdigest(page.words.texts[n][0].encode())
+def _digest(text: str) -> int:
+    return xxh3_64_intdigest(text.encode())
 
 
 def _mask(word: str) -> str:
@@ -363,14 +364,11 @@ def _learn_blocks(first: Page, second: Page, cleaned: Slots | None = None) -> It
             # Behind a part of a card, the cards before stay: "19 euros".
             tag = first.words.blocks[places[0][0] - 1].tag if places[0][0] else ""
             stays |= tag in slot.behind and shapes[slot.before[0]] > 1
+            seen = frozenset[int]()
             if not slot.before[1:] and all(len(each) == 1 for each in places):
-                both = zip((first, second), places, strict=True)
-                seen = frozenset(_digest(page, n) for page, [n] in both)
-                yield Change(
-                    slot._replace(kind=BLOCK), 0, shown, weak or stays, stays=stays, texts=seen
-                )
-                continue
-            yield Change(slot, 0, shown, weak or stays, stays=stays)
+                slot = slot._replace(kind=BLOCK)  # noqa: PLW2901
+                seen = frozenset(_digest(each[0]) for each in texts)
+            yield Change(slot, 0, shown, weak or stays, stays=stays, texts=seen)
 
 
 def _does_stay(texts: Sequence[Sequence[str]], counts: Sequence[Counter[str]]) -> bool:
@@ -561,7 +559,8 @@ class Slots:
                     end = ends[slot]
                     if slot.kind == BLOCK and end > place + 1:
                         end = place + 1
-                        is_there = slot in given or _digest(page, place) in self._texts[slot]
+                        text = page.words.texts[place][0]
+                        is_there = slot in given or _digest(text) in self._texts[slot]
                     if is_there:
                         found[slot].append((block.start, blocks[end - 1][0].end))
             for slot, start, end in self._find_words(page.words.shapes[block.start : block.end]):
