@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections import Counter, defaultdict
 from difflib import SequenceMatcher
-from itertools import compress, takewhile
+from itertools import chain, compress, takewhile
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import numpy as np
@@ -377,9 +377,9 @@ def _does_stay(texts: Sequence[Sequence[str]], counts: Sequence[Counter[str]]) -
     Or a number within a single block that is not beside what changed: "53 views, 27 rooms".
     """
     if max(map(len, texts)) == 1:
-        mine, theirs = (each[0].split() for each in texts)
-        runs = (range(start, end) for start, end, *_ in _list_runs(mine, theirs))
-        left = set(range(len(mine))).difference(*runs)
+        mine, *others = (" ".join(each).split() for each in texts)
+        runs = chain.from_iterable(_list_runs(mine, theirs) for theirs in others)
+        left = set(range(len(mine))).difference(*(range(start, end) for start, end, *_ in runs))
         return any(_DIGIT.search(mine[n]) for n in left)
     both = {*texts[0]}.intersection(*texts[1:])
     stay = [block for block in both if all(times[block] == 1 for times in counts)]
@@ -701,19 +701,27 @@ def compare_values(
             yield change, not mine[change.slot].isdisjoint(theirs[change.slot])
 
 
-def list_staying(changes: Iterable[Change], *pages: Page, parts: bool) -> Iterator[Slot]:
+def list_staying(changes: Collection[Change], *pages: Page, parts: bool) -> Iterator[Slot]:
     """List the slots of blocks of which half stay in all answers, or `parts` that may be own."""
-    slots = Slots(changes)
+    slots, kept = Slots(changes), {change.slot: change.values[1] for change in changes}
     found = [slots.locate(page) for page in pages]
     counts = [Counter(text for text, _ in page.words.texts) for page in pages]
     for slot in set(found[0]).intersection(*found[1:]):
-        if slot.kind == BLOCKS:
+        if slot.kind in {BLOCK, BLOCKS}:
             texts = [
                 [page.words.texts[n][0] for n in _find_blocks(page.words, places[slot])]
                 for page, places in zip(pages, found, strict=True)
             ]
-            both = Counter(texts[0])
-            for each in texts[1:]:
+            # Of one block words may stay that the other page lacks: "The red house: 53 saw it".
+            others = kept[slot].split()
+            said = [
+                [word for word in " ".join(each).split() if word not in others]
+                if slot.kind == BLOCK
+                else each
+                for each in texts
+            ]
+            both = Counter(said[0])
+            for each in said[1:]:
                 both &= Counter(each)
             same, *sizes = (
                 sum(len(text.split()) for text in each) for each in (both.elements(), *texts)

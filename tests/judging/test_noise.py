@@ -13,6 +13,7 @@ from scrapy_simhash.judging.noise import Noise, join
 from scrapy_simhash.judging.rule import Page
 from scrapy_simhash.judging.slots import Change, Slot, Slots, clean_both, learn, show_standing
 from scrapy_simhash.pages.facts import Facts, Wording
+from tests.helpers.pages import make_words
 
 URL = "http://shop.example/p/one"
 TEXT = (
@@ -199,6 +200,18 @@ def test_cards_that_stay_on_a_checked_page_are_its_own() -> None:
     assert len(changes) == 1
     same, changed = Noise.check(changes, *checked, parts=True)
     assert (len(same), changed) == (1, [])
+
+
+@pytest.mark.parametrize(("entries", "said"), [(1, "{} people saw the red house"), (3, "27 of {}")])
+def test_what_stays_in_a_block_of_a_checked_page_is_its_own(entries: int, said: str) -> None:
+    """A record's sentence with a counter: 25 of 80 were lost; with a list of one a judge died."""
+    lists = [[" ".join(make_words(10 * k + n, 5)) for n in range(entries)] for k in (1, 2)]
+    lists += [[said.format(number)] for number in (530, 541, 562)]
+    first, second, *checked = (
+        make(*TEXT, "box", *each, "foot", tags=f"p p h2 {'li ' * len(each)}p") for each in lists
+    )
+    changes = [each for each in learn(first, second) if each.slot.kind != "words"]
+    assert len(Noise.check(changes, *checked, parts=True)[0]) == len(changes) == 1
 
 
 @pytest.mark.parametrize("first_stays", [False, True])
