@@ -113,6 +113,8 @@ class Noise:
         self._own: dict[str, tuple[Change, ...]] = {}
         self._views: dict[str, Sequence[Seen]] = {}
         self._slots: dict[Hashable, Slots] = {}
+        # All views have one set of the texts of a slot, of 8 kB.
+        self._texts: dict[frozenset[int], frozenset[int]] = {}
         self.version, self.is_recalled = 0, False
 
     def may_move(self, changes: Iterable[Change]) -> bool:
@@ -234,7 +236,7 @@ class Noise:
 
     def _touch(self) -> None:
         self.version += 1
-        self._views, self._slots = {}, {}
+        self._views, self._slots, self._texts = {}, {}, {}
 
     def find_place(self, url: str) -> str:
         """Find where the noise of an address was seen: in its folder only, or on its host."""
@@ -282,6 +284,7 @@ class Noise:
             if len(each) >= _PAGES or (mine is not None and len(mine.pages) >= _PAGES):
                 most = max(seen.change.most for seen in each)
                 texts = frozenset(chain(*(seen.change.texts for seen in each)))
+                texts = self._texts.setdefault(texts, texts)
                 least = min(each, key=lambda seen: seen.seconds)
                 found.append(least._replace(change=least.change._replace(most=most, texts=texts)))
         return sorted(found, key=lambda seen: seen.seconds)

@@ -529,13 +529,13 @@ class Slots:
         self._words: defaultdict[tuple[str, ...], list[tuple[Slot, int]]] = defaultdict(list)
         self._blocks: defaultdict[str, set[Slot]] = defaultdict(set)
         self._names: set[tuple[str, ...]] = set()
-        self._texts: defaultdict[Slot, set[int]] = defaultdict(set)
+        self._texts: defaultdict[Slot, list[Collection[int]]] = defaultdict(list)
         for slot, most, *_, texts in changes:
             if slot.kind == WORDS:
                 self._words[slot.before].append((slot, most))
             elif slot.kind in {BLOCKS, BLOCK}:
                 self._blocks[slot.before[0]].add(slot)
-                self._texts[slot] |= texts
+                self._texts[slot].append(texts)
             else:
                 self._names.add(slot.before)
         self._lasts = {before[-1] for before in self._words}
@@ -559,8 +559,8 @@ class Slots:
                     end = ends[slot]
                     if slot.kind == BLOCK and end > place + 1:
                         end = place + 1
-                        text = page.words.texts[place][0]
-                        is_there = slot in given or _digest(text) in self._texts[slot]
+                        text, seen = _digest(page.words.texts[place][0]), self._texts[slot]
+                        is_there = slot in given or any(text in each for each in seen)
                     if is_there:
                         found[slot].append((block.start, blocks[end - 1][0].end))
             for slot, start, end in self._find_words(page.words.shapes[block.start : block.end]):
