@@ -378,8 +378,9 @@ class Judge:
     ) -> Doubt | str:
         """Doubt whether a page stays as it is where it parts from another one, or say why not."""
         url, itself = kept.page.facts.url, Doubt(self.number, page, far=kept.far)
-        bar, bar_of_itself = ((self.find_bar and self.find_bar(each)) for each in (kept, itself))
-        if bar and (bar != ASKED or bar_of_itself):
+        find_bar = self.find_bar or (lambda _: "")  # each call counts as a look
+        bar = find_bar(kept)
+        if bar and (bar != ASKED or find_bar(itself)):
             return bar
         if not may_be_doubted(pages[0].words, pages[1].words):
             return "too much differs"
@@ -393,7 +394,8 @@ class Judge:
             asked = itself if bar else kept
             return bar if bar and is_told else asked._replace(sought=tuple(sought))
         # Or the view of a page may have the time when it was made, of which that shows nothing.
-        if not bar_of_itself and sites[0].list_views(page.facts.url, pages[1].facts.url):
+        is_view = bool(sites[0].list_views(page.facts.url, pages[1].facts.url))
+        if is_view and (bar or not find_bar(itself)):
             side = compare_words(pages[0].words, pages[1].words, sites[0].mark(pages[0].words))
             numbers = side.own & side.words.numbers
             view = pages[0]._replace(words=side.words.without(numbers))

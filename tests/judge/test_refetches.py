@@ -1,6 +1,7 @@
 """What a judge keeps in mind: pages to ask for once more, links that are known, look-alikes."""
 
 from collections.abc import Iterable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,8 +16,8 @@ from scrapy_simhash.judging.matching import Doubt
 from scrapy_simhash.judging.rule import Page
 from scrapy_simhash.pages.facts import NO_LINKS, Facts, Wording
 from scrapy_simhash.pages.fingerprint import read_links
-from tests.helpers.judging import new_decision
-from tests.helpers.pages import make_words
+from tests.helpers.judging import judging, new_decision
+from tests.helpers.pages import make_page, make_words
 from tests.helpers.records import compare_pages
 
 
@@ -55,6 +56,16 @@ def test_after_doubts_in_vain_the_next_ones_are_ever_rarer() -> None:
     # A drop came of the doubt about the twelfth page.
     assert asked == [1, 2, 3, 12, 13, 14, 15, 24]
     assert not refetches.is_in_vain(doubt(40, "http://a.example/other/one"))
+
+
+def test_a_doubt_counts_once(tmp_path: Path) -> None:
+    """Counted for the page itself, too, 96 pages on two hosts used up their folders."""
+    html = make_page(make_words(3, 80), title="Board")
+    with judging(tmp_path, refetch=10) as crawl:
+        for number in range(10, 14):
+            crawl.ask(f"t/{number}", f"{html}<p>{number} guests are here at this moment")
+        assert (len(crawl.waits), len(crawl.refetches)) == (3, 1)
+        assert {*crawl.judge._refetches._attempts.values()} == {1}
 
 
 def test_what_is_not_asked_for_says_why() -> None:
