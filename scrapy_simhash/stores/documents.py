@@ -70,8 +70,6 @@ MOST_CANDIDATES = 512
 NOISE = b"noise"
 _LEADS, _MEMBERS = Struct(">Q8sQ"), Struct("8x24s")  # of FINGERPRINTS and SITES
 _CHECKSUM_BYTES = 8
-# Hosts whose samples are read ahead: those met last, as candidates of a mirror's page are there.
-_HOSTS_REMEMBERED, _HOSTS_AHEAD = 10_000, 8
 
 
 def limit_probe(page: Facts, rule: Rule) -> Limits:
@@ -107,8 +105,6 @@ class Documents:
     prober: Prober
     header: Header
     dissolved: set[int]  # see `KeyTable`
-    # Whether the sample of a host was full when it was read; the last one read comes last.
-    hosts: dict[str, bool]
     # By host, until this transaction changes one: all candidates of a page ask for them.
     _samples: dict[str, dict[int, bytes]] = field(init=False, default_factory=dict)
 
@@ -150,7 +146,7 @@ class Documents:
         Returns:
             The number of the document; 0 if another one has its number.
         """
-        there, before = self.find(record.facts.identity) or (0, None)
+        there, before = next(iter(self.find(record.facts.identity)), (0, None))
         moves = before is None or _placed(before) != _placed(record)
         if before is not None:
             number = there
@@ -196,7 +192,7 @@ class Documents:
 
     def forget(self, identity: bytes) -> None:
         """Delete the document of an identity, if there is one; its near-duplicates stay."""
-        if found := self.find(identity):
+        for found in self.find(identity):
             self.remove(*found)
 
     def remove(self, number: int, record: Record) -> None:
@@ -224,11 +220,11 @@ class Documents:
         (value,) = self.values.get(IDENTITIES, identity)
         return None if value is None else number_of(value)
 
-    def find(self, identity: bytes) -> tuple[int, Record] | None:
-        """Find the document with this identity; nothing where a damaged row leads elsewhere."""
-        number = self.find_number(identity) or 0
-        record = self.get_all([number]).get(number) if number else None
-        return (number, record) if record and record.facts.identity == identity else None
+    def find(self, *identities: bytes) -> list[tuple[int, Record]]:
+        """Find the documents with these identities; nothing where a damaged row leads elsewhere."""
+        numbers = [number_of(each) for each in self.values.get(IDENTITIES, *identities) if each]
+        found = self.get_all(numbers).items() if numbers else ()
+        return [each for each in found if each[1].facts.identity in identities]
 
     def index(self, number: int, record: Record) -> None:
         """Make a document findable, in the tables unless it is a near-duplicate."""
@@ -250,7 +246,7 @@ class Documents:
                 values.add(SITES, site, member)
                 self._samples.clear()
             for beyond in set(there).difference(kept):
-                values.discard(SITES, site, beyond)
+                values.delete(SITES, site, beyond)
 
     def _unindex(self, number: int, record: Record) -> None:
         """Undo `index`; a fingerprint leaves the tables with its last document."""
@@ -260,12 +256,12 @@ class Documents:
         self.keys.remove(number, record)
         if member := make_member(number, record, self.header.seed):
             self._samples.clear()
-            values.discard(SITES, hash_text(host_of(page.url), self.header.seed), member)
+            values.delete(SITES, hash_text(host_of(page.url), self.header.seed), member)
         key, member = fingerprint_row(number, record)
-        values.discard(FINGERPRINTS, key, member)
+        values.delete(FINGERPRINTS, key, member)
         if not any(values.read_sets(FINGERPRINTS, [key], 1)):
             for row in self.prober.split(page.fingerprint):
-                values.discard(TABLES, *row)
+                values.delete(TABLES, *row)
 
     def find_noise(self, host: str) -> Measured:
         """Find what earlier crawls saw to change on a host; nothing if that is damaged."""
@@ -292,12 +288,7 @@ class Documents:
     def list_members(self, host: str) -> list[bytes]:
         """List the members of the sample of a host; on a server there may be too many."""
         rows, _ = self.values.read_sets(SITES, [hash_text(host, self.header.seed)])
-        members = [member for (member,) in _MEMBERS.iter_unpack(rows)]
-        self.hosts.pop(host, None)
-        self.hosts[host] = len(members) >= SAMPLE
-        if len(self.hosts) > _HOSTS_REMEMBERED:
-            self.hosts.clear()
-        return members
+        return [member for (member,) in _MEMBERS.iter_unpack(rows)]
 
     def near(self, fingerprint: int, limits: Limits) -> Probe:
         """Find stored fingerprints near to one."""
@@ -326,20 +317,18 @@ class Documents:
     def read_ahead(self, page: Document, rule: Rule) -> None:
         """Read what judging a page needs in two round trips: what it names, and what that names.
 
-        Candidates that nothing but their distance proposes take one more, and so does each host
-        that was not met lately.
+        Candidates that nothing but their distance proposes take one more, and so do those of
+        another host.
         """
-        facts, groups, seed = page.facts, self._list_groups(page.facts), self.header.seed
-        limits, own_host = limit_probe(facts, rule), host_of(facts.url)
-        identities = [each for each in (facts.identity, page.imported) if each]
-        hosts = {own_host, *islice(reversed(self.hosts), _HOSTS_AHEAD)}
-        most = KEYS_OF_A_PAGE if self.hosts.get(own_host) else KEYS_OF_STRANGERS
-        keys = self.keys.list_first(facts, groups, most) if rule.by_words else ()
+        facts, groups = page.facts, self._list_groups(page.facts)
+        limits = limit_probe(facts, rule)
+        identities = [*filter(None, (facts.identity, page.imported))]
+        keys = self.keys.list_first(facts, groups, KEYS_OF_STRANGERS) if rule.by_words else ()
         buckets = self.prober.list_keys(self.prober.design.rows(facts.fingerprint), limits.bits)
         self.values.fetch(
             chain(
                 ((IDENTITIES, each) for each in identities),
-                ((SITES, hash_text(host, seed)) for host in hosts),
+                [(SITES, hash_text(host_of(facts.url), self.header.seed))],
                 ((KEYS, octets(key)) for key in keys),
                 ((TABLES, bucket) for bucket in buckets),
             )
@@ -373,8 +362,7 @@ class Documents:
 
     def find_own(self, page: Document) -> list[tuple[int, Record]]:
         """Find a page's own record, and what an import has of it; its own one comes first."""
-        identities = page.facts.identity, page.imported
-        return [found for each in identities if each and (found := self.find(each))]
+        return self.find(*filter(None, (page.facts.identity, page.imported)))
 
     def gather(self, page: Document, rule: Rule, own: int = 0) -> tuple[list[Candidate], bool]:
         """Find the documents that may be like a page: near, with rare triples of it, or a name.

@@ -95,12 +95,11 @@ class Store(AbstractContextManager["Store"]):
         self.url, self.readonly, self.engine = engine.url, engine.readonly, engine
         self._hosts = Hosts()
         self.dissolved: set[int] = set()
-        self._known_hosts: dict[str, bool] = {}
         self._recall_header = lru_cache(maxsize=1)(self._read_header)
         self.distance = 0  # until the design is known
 
         def make(values: KeyValues) -> None:
-            if values.get(HEADER, HEADER_KEY) == [None] and not any(values.scan(DOCUMENTS)):
+            if values.header is None and not any(values.scan(DOCUMENTS)):
                 # A secret: whoever does not know it cannot craft a page with another's fingerprint.
                 drawn = secrets.randbits(64) if seed is None else seed
                 given = recipe or Recipe(), design.name, drawn, rule or "words"
@@ -138,14 +137,13 @@ class Store(AbstractContextManager["Store"]):
 
     def _begin(self, values: KeyValues) -> Documents:
         """Read the header first: another process may have changed the tables."""
-        (packed,) = values.get(HEADER, HEADER_KEY)
-        if packed is None:
+        if values.header is None:
             what = "was not made to its end; crawl again, which does that"
             if any(values.scan(DOCUMENTS)):
                 what = "has no header; restore it from a backup"
             raise StoreUnusableError(f"the store at {self.url} {what}")
-        header, prober = self._recall_header(packed)
-        return Documents(values, prober, header, self.dissolved, self._known_hosts)
+        header, prober = self._recall_header(values.header)
+        return Documents(values, prober, header, self.dissolved)
 
     def _read_header(self, packed: bytes) -> tuple[Header, Prober]:
         """Read a header, and refuse that of another store."""

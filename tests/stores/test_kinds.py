@@ -72,7 +72,7 @@ def call_set(draw: Random, values: KeyValues | Rows) -> object:
     if action == "add":
         values.add(table, key, member)
     elif action == "discard":
-        values.discard(table, key, member)
+        values.delete(table, key, member)
     elif action == "delete" and draw.random() < 0.2:
         values.delete(table, key)
     others = {each[-len(key) :] for each in draw.sample(NUMBERS, draw.choice((0, 3)))} - {key}
@@ -173,7 +173,7 @@ def test_probe_is_complete_and_exact(engine: Engine, name: str, data: st.DataObj
 
     def work(values: KeyValues) -> None:
         header = Header(FORMAT, "", Recipe(), name, 0, "words")
-        tables = Documents(values, prober, header, set(), {})
+        tables = Documents(values, prober, header, set())
         for row in chain.from_iterable(map(prober.split, stored)):
             values.add(TABLES, *row)
         for distance in range(design.reach_bits + 1):
