@@ -52,7 +52,7 @@ from scrapy_simhash.stores.keyvalues import (
     number_of,
     octets,
 )
-from scrapy_simhash.tables import MOST_IN_BUCKET, MOST_IN_PLAIN_BUCKET, Limits
+from scrapy_simhash.tables import MOST_IN_BUCKET, MOST_IN_PLAIN_BUCKET, Limits, parse_design
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -60,7 +60,7 @@ if TYPE_CHECKING:
     from scrapy_simhash.judging.documents import Document, Rule
     from scrapy_simhash.pages.facts import Facts, Share
     from scrapy_simhash.stores.keyvalues import Header, KeyValues, Row
-    from scrapy_simhash.tables import Probe, Prober
+    from scrapy_simhash.tables import Design, Probe
 
 Item = TypeVar("Item")
 
@@ -102,11 +102,15 @@ class Documents:
     """The documents, the tables and the rows beside them in one transaction."""
 
     values: KeyValues
-    prober: Prober
     header: Header
     dissolved: set[int]  # see `KeyTable`
     # By host, until this transaction changes one: all candidates of a page ask for them.
     _samples: dict[str, dict[int, bytes]] = field(init=False, default_factory=dict)
+
+    @property
+    def design(self) -> Design:
+        """The design of the tables."""
+        return parse_design(self.header.design)
 
     @cached_property
     def keys(self) -> KeyTable:
@@ -234,7 +238,7 @@ class Documents:
             return
         key, member = fingerprint_row(number, record)
         if not any(values.read_sets(FINGERPRINTS, [key], 1)):
-            for row in self.prober.split(page.fingerprint):
+            for row in self.design.split(page.fingerprint):
                 values.add(TABLES, *row)
         values.add(FINGERPRINTS, key, member)
         self.keys.enter(number, record, self.get_all)
@@ -260,7 +264,7 @@ class Documents:
         key, member = fingerprint_row(number, record)
         values.delete(FINGERPRINTS, key, member)
         if not any(values.read_sets(FINGERPRINTS, [key], 1)):
-            for row in self.prober.split(page.fingerprint):
+            for row in self.design.split(page.fingerprint):
                 values.delete(TABLES, *row)
 
     def find_noise(self, host: str) -> Measured:
@@ -292,7 +296,7 @@ class Documents:
 
     def near(self, fingerprint: int, limits: Limits) -> Probe:
         """Find stored fingerprints near to one."""
-        return self.prober.probe(partial(self.values.read_sets, TABLES), fingerprint, limits)
+        return self.design.probe(partial(self.values.read_sets, TABLES), fingerprint, limits)
 
     def read_leads(
         self, fingerprints: Iterable[int], in_bucket: int | None = None
@@ -324,7 +328,7 @@ class Documents:
         limits = limit_probe(facts, rule)
         identities = [*filter(None, (facts.identity, page.imported))]
         keys = self.keys.list_first(facts, groups, KEYS_OF_STRANGERS) if rule.by_words else ()
-        buckets = self.prober.list_keys(self.prober.design.rows(facts.fingerprint), limits.bits)
+        buckets = self.design.list_keys(self.design.rows(facts.fingerprint), limits.bits)
         self.values.fetch(
             chain(
                 ((IDENTITIES, each) for each in identities),

@@ -7,13 +7,13 @@ from collections import Counter
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from functools import lru_cache, partial
-from importlib.metadata import PackageNotFoundError, version
 from itertools import count
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 from msgspec import structs
 
+from scrapy_simhash import __version__
 from scrapy_simhash.errors import (
     DamagedError,
     StoreMismatchError,
@@ -51,7 +51,7 @@ from scrapy_simhash.stores.keyvalues import (
     number_of,
 )
 from scrapy_simhash.stores.upkeep import Check, add_duplicates, read_table, rebuild
-from scrapy_simhash.tables import DEFAULT_DESIGN, Limits, Prober, parse_design
+from scrapy_simhash.tables import DEFAULT_DESIGN, Limits, parse_design
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
@@ -103,7 +103,7 @@ class Store(AbstractContextManager["Store"]):
                 # A secret: whoever does not know it cannot craft a page with another's fingerprint.
                 drawn = secrets.randbits(64) if seed is None else seed
                 given = recipe or Recipe(), design.name, drawn, rule or "words"
-                made = Header(FORMAT, _find_version(), *given)
+                made = Header(FORMAT, __version__, *given)
                 values.put(HEADER, HEADER_KEY, pack_row(HEADER_KEY, made))
 
         try:
@@ -142,10 +142,9 @@ class Store(AbstractContextManager["Store"]):
             if any(values.scan(DOCUMENTS)):
                 what = "has no header; restore it from a backup"
             raise StoreUnusableError(f"the store at {self.url} {what}")
-        header, prober = self._recall_header(values.header)
-        return Documents(values, prober, header, self.dissolved)
+        return Documents(values, self._recall_header(values.header), self.dissolved)
 
-    def _read_header(self, packed: bytes) -> tuple[Header, Prober]:
+    def _read_header(self, packed: bytes) -> Header:
         """Read a header, and refuse that of another store."""
         header = unpack_header(packed)
         for name, given in self._wanted.items():
@@ -163,12 +162,12 @@ class Store(AbstractContextManager["Store"]):
                 f"{design.reach_bits} bits but not for distance {self.distance}; rebuild them with "
                 "a wider design"
             )
-        return header, Prober(design)
+        return header
 
     @property
     def design(self) -> str:
         """Name of the table design, which another process may change."""
-        return self.read(lambda stored: stored.prober.design.name)
+        return self.read(lambda stored: stored.header.design)
 
     def close(self) -> None:
         """Close the store; a second call does nothing."""
@@ -294,8 +293,8 @@ class Store(AbstractContextManager["Store"]):
                 "store": self.url,
                 "version": stored.header.version,
                 "recipe": structs.asdict(self.recipe),
-                "design": stored.prober.design.name,
-                "complete_for_bits": stored.prober.design.reach_bits,
+                "design": stored.header.design,
+                "complete_for_bits": stored.design.reach_bits,
                 "fingerprints": read_table(stored, 0).size,
                 "documents": states.total(),
                 **({"damaged": states["damaged"]} if states["damaged"] else {}),
@@ -345,7 +344,7 @@ class Store(AbstractContextManager["Store"]):
         """
 
         def work(stored: Documents) -> dict[str, int]:
-            design = stored.prober.design if tables is None else parse_design(tables)
+            design = stored.design if tables is None else parse_design(tables)
             choose_distance(self.distance, design, self.rule)
             return rebuild(stored, design)
 
@@ -385,13 +384,6 @@ class Store(AbstractContextManager["Store"]):
 def _add_texts(stored: Documents, records: Mapping[int, Record]) -> list[StoredDocument]:
     texts = stored.get_wordings(records)
     return [StoredDocument(number, each, texts.get(number)) for number, each in records.items()]
-
-
-def _find_version() -> str:
-    try:
-        return version("scrapy-simhash")
-    except PackageNotFoundError:
-        return "of an unknown version"
 
 
 def unpack_header(packed: bytes) -> Header:

@@ -32,7 +32,7 @@ from scrapy_simhash.stores.keyvalues import (
     octets,
 )
 from scrapy_simhash.stores.store import Store
-from scrapy_simhash.tables import Prober, parse_design
+from scrapy_simhash.tables import parse_design
 from tests.helpers.documents import READER, document
 
 A, B, C = 0x0123_4567_89AB_CDEF, 0xFEDC_BA98_7654_3210, 0x00FF_00FF_00FF_00FF
@@ -82,7 +82,7 @@ def write_rows(gone: set[Row], come: set[Row], stored: Documents) -> None:
 
 
 def row_of(table: int, fingerprint: int) -> tuple[bytes, bytes]:
-    return Prober(parse_design("4")).split(fingerprint)[table]
+    return parse_design("4").split(fingerprint)[table]
 
 
 def flip(value: bytes, bit: int) -> bytes:
