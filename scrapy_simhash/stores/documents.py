@@ -12,8 +12,8 @@ Rows are packed so::
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import dataclass, field
-from functools import cached_property, partial
+from dataclasses import dataclass
+from functools import partial
 from itertools import chain, islice
 from struct import Struct
 from typing import TYPE_CHECKING, TypeVar
@@ -60,7 +60,7 @@ if TYPE_CHECKING:
     from scrapy_simhash.judging.documents import Document, Rule
     from scrapy_simhash.pages.facts import Facts, Share
     from scrapy_simhash.stores.keyvalues import Header, KeyValues, Row
-    from scrapy_simhash.tables import Design, Probe
+    from scrapy_simhash.tables import Probe
 
 Item = TypeVar("Item")
 
@@ -104,18 +104,12 @@ class Documents:
     values: KeyValues
     header: Header
     dissolved: set[int]  # see `KeyTable`
-    # By host, until this transaction changes one: all candidates of a page ask for them.
-    _samples: dict[str, dict[int, bytes]] = field(init=False, default_factory=dict)
 
-    @property
-    def design(self) -> Design:
-        """The design of the tables."""
-        return parse_design(self.header.design)
-
-    @cached_property
-    def keys(self) -> KeyTable:
-        """The table of keys."""
-        return KeyTable(self.values, self.header.seed, self.dissolved)
+    def __post_init__(self) -> None:
+        self.design = parse_design(self.header.design)
+        self.keys = KeyTable(self.values, self.header.seed, self.dissolved)
+        # By host, until this transaction changes one: all candidates of a page ask for them.
+        self._samples: dict[str, dict[int, bytes]] = {}
 
     def get_all(self, numbers: Iterable[int]) -> dict[int, Record]:
         """Get records in one round trip; leaves out missing and damaged ones."""
@@ -202,7 +196,7 @@ class Documents:
     def remove(self, number: int, record: Record) -> None:
         """Delete a document and all that leads to it."""
         self._unindex(number, record)
-        if self.find_number(record.facts.identity) == number:
+        if number in self.find_numbers(record.facts.identity):
             self.values.delete(IDENTITIES, record.facts.identity)
         for table in (DOCUMENTS, TEXTS):
             self.values.delete(table, octets(number))
@@ -219,14 +213,13 @@ class Documents:
             except DamagedError as error:
                 yield number_of(key), error
 
-    def find_number(self, identity: bytes) -> int | None:
-        """Get the number of the document with this identity."""
-        (value,) = self.values.get(IDENTITIES, identity)
-        return None if value is None else number_of(value)
+    def find_numbers(self, *identities: bytes) -> list[int]:
+        """List the numbers of the documents with these identities, of those that there are."""
+        return [number_of(each) for each in self.values.get(IDENTITIES, *identities) if each]
 
     def find(self, *identities: bytes) -> list[tuple[int, Record]]:
         """Find the documents with these identities; nothing where a damaged row leads elsewhere."""
-        numbers = [number_of(each) for each in self.values.get(IDENTITIES, *identities) if each]
+        numbers = self.find_numbers(*identities)
         found = self.get_all(numbers).items() if numbers else ()
         return [each for each in found if each[1].facts.identity in identities]
 
@@ -246,11 +239,11 @@ class Documents:
             host = host_of(page.url)
             site, there = hash_text(host, self.header.seed), self.list_members(host)
             kept = draw_sample(sorted({*there, member}), describe_member, SAMPLE)
-            if member in kept and member not in there:
+            for beyond in {*there, member}.difference(kept):
+                values.delete(SITES, site, beyond)
+            if member in kept:
                 values.add(SITES, site, member)
                 self._samples.clear()
-            for beyond in set(there).difference(kept):
-                values.delete(SITES, site, beyond)
 
     def _unindex(self, number: int, record: Record) -> None:
         """Undo `index`; a fingerprint leaves the tables with its last document."""
@@ -298,14 +291,6 @@ class Documents:
         """Find stored fingerprints near to one."""
         return self.design.probe(partial(self.values.read_sets, TABLES), fingerprint, limits)
 
-    def read_leads(
-        self, fingerprints: Iterable[int], in_bucket: int | None = None
-    ) -> tuple[list[tuple[int, bytes, int]], list[bytes]]:
-        """Read fingerprints, each with the hash of a group and a number, see `read_sets`."""
-        keys = list(map(octets, fingerprints))
-        rows, crowded = self.values.read_sets(FINGERPRINTS, keys, in_bucket)
-        return list(_LEADS.iter_unpack(rows)), crowded
-
     def get_wordings(self, numbers: Iterable[int]) -> dict[int, Wording]:
         """Get what a reader sees of documents; leaves out missing and damaged ones."""
         return self._get(TEXTS, numbers, unpack_wording)
@@ -340,11 +325,11 @@ class Documents:
         probe, found = self.near(facts.fingerprint, limits), dict[int, Candidate]()
         if rule.by_words:
             self._propose(found, facts, groups)
-        own = {*filter(None, map(self.find_number, identities))}
+        own = {*self.find_numbers(*identities)}
         leads = ((FINGERPRINTS, octets(near)) for _, near in probe.near)
         self.values.fetch(chain(leads, _list_whole(own.union(found))))
         if rule.by_words and not own:
-            self.values.fetch(_list_whole(self._list_led(probe, groups, limits)[0]))
+            self.values.fetch(_list_whole(self.list_led(probe, limits, groups)[0]))
 
     def read_ahead_of(self, entries: Collection[tuple[int, Record]]) -> None:
         """Read what writing or removing documents needs in a round trip; one more for old ones."""
@@ -354,8 +339,8 @@ class Documents:
             for table, (key, _), _ in list_leads(number, record, self.header.seed, self.dissolved)
         )
         self.values.fetch(chain(leads, ((DOCUMENTS, octets(number)) for number, _ in entries)))
-        there = (self.find_number(record.facts.identity) for _, record in entries)
-        self.values.fetch((DOCUMENTS, octets(number)) for number in there if number)
+        there = self.find_numbers(*(record.facts.identity for _, record in entries))
+        self.values.fetch((DOCUMENTS, octets(number)) for number in there)
 
     def _list_groups(self, page: Facts) -> list[str]:
         """List the groups that a page is compared with: its own, and that of imports."""
@@ -375,8 +360,7 @@ class Documents:
         """
         facts, by_words, groups = page.facts, rule.by_words, self._list_groups(page.facts)
         limits = limit_probe(facts, rule)
-        probe = self.near(facts.fingerprint, limits)
-        found, complete = self._list_led(probe, groups, limits)
+        found, complete = self.list_led(self.near(facts.fingerprint, limits), limits, groups)
         if by_words:
             self._propose(found, facts, groups, own)
         candidates = sorted(found.values())[: None if by_words else MOST_CANDIDATES]
@@ -392,15 +376,21 @@ class Documents:
         most = KEYS_OF_A_PAGE if is_full else KEYS_OF_STRANGERS
         propose(found, *self.keys.propose(page, groups, most, own))
 
-    def _list_led(
-        self, probe: Probe, groups: Iterable[str], limits: Limits
+    def list_led(
+        self, probe: Probe, limits: Limits, groups: Iterable[str] | None = None
     ) -> tuple[dict[int, Candidate], bool]:
-        """List the documents of near fingerprints, and whether these are all."""
+        """List the documents of near fingerprints, of some groups or all; and whether this is all.
+
+        Those of the nearest fingerprints come first.
+        """
         if not probe.near:
             return {}, probe.complete
-        bits_of, hashes = {near: bits for bits, near in probe.near}, {*map(hash_text, groups)}
-        leads, crowded = self.read_leads(bits_of, limits.in_bucket)
-        numbers = ((near, number) for near, group, number in leads if group in hashes)
+        bits_of, hashes = {near: bits for bits, near in probe.near}, {*map(hash_text, groups or ())}
+        keys = list(map(octets, bits_of))
+        rows, crowded = self.values.read_sets(FINGERPRINTS, keys, limits.in_bucket)
+        leads = _LEADS.iter_unpack(rows)
+        any_of = groups is None
+        numbers = ((near, number) for near, group, number in leads if any_of or group in hashes)
         some = islice(numbers, limits.most)
         found = {number: Candidate(bits_of[near], number) for near, number in some}
         # There may be more fingerprints than are used, those of other groups included.

@@ -230,14 +230,11 @@ class Store(AbstractContextManager["Store"]):
         bits = self.distance if distance is None else distance
 
         def work(stored: Documents) -> list[Match]:
-            near = stored.near(fingerprint, Limits(bits)).near
-            distances = {found: distance for distance, found in near}
-            leads, _ = stored.read_leads(distances)
-            records = stored.get_all(number for *_, number in leads)
+            limits = Limits(bits)
+            found, _ = stored.list_led(stored.near(fingerprint, limits), limits)
             return [
-                Match(number, found, distances[found], records[number].facts.url)
-                for found, _, number in leads
-                if number in records
+                Match(number, record.facts.fingerprint, found[number].distance, record.facts.url)
+                for number, record in stored.get_all(found).items()
             ]
 
         return self.read(work)

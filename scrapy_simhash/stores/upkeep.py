@@ -134,7 +134,6 @@ def _list_dissolved(stored: Documents) -> list[bytes]:
 def rebuild(stored: Documents, design: Design) -> dict[str, int]:
     """Write the tables, and all that leads to documents, anew, see `Store.rebuild`."""
     values, dissolved = stored.values, _list_dissolved(stored)
-    stored.put_header(design=design.name)
     stored.dissolved.clear()
     for table in (TABLES, *_DERIVED):
         values.clear(table)
@@ -146,12 +145,13 @@ def rebuild(stored: Documents, design: Design) -> dict[str, int]:
         sound = [(number, each) for number, each in some if isinstance(each, Record)]
         damaged += len(some) - len(sound)
         # A new one each time, or it would remember all keys.
-        anew = replace(stored, dissolved=remembered)
+        header = structs.replace(stored.header, design=design.name)
+        anew = replace(stored, header=header, dissolved=remembered)
         anew.read_ahead_of(sound)
         for number, record in sound:
             anew.index(number, record)
             readers.add(record.facts.reader)
-    stored.put_header(readers=tuple(sorted(readers)))
+    stored.put_header(design=design.name, readers=tuple(sorted(readers)))
     return {"tables": len(design.tables)} | ({"damaged": damaged} if damaged else {})
 
 
