@@ -12,7 +12,7 @@ Rows are packed so::
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from itertools import chain, islice
 from struct import Struct
@@ -32,7 +32,6 @@ from scrapy_simhash.pages.facts import EVERYONE, LEAST_OF_SHARE, Wording, unpack
 from scrapy_simhash.stores.keys import (
     KEYS_OF_A_PAGE,
     KEYS_OF_STRANGERS,
-    KeyTable,
     choose_keys,
     describe_member,
     keys_of,
@@ -52,15 +51,16 @@ from scrapy_simhash.stores.keyvalues import (
     number_of,
     octets,
 )
-from scrapy_simhash.tables import MOST_IN_BUCKET, MOST_IN_PLAIN_BUCKET, Limits, parse_design
+from scrapy_simhash.tables import MOST_IN_BUCKET, MOST_IN_PLAIN_BUCKET, Limits
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
     from scrapy_simhash.judging.documents import Document, Rule
     from scrapy_simhash.pages.facts import Facts, Share
+    from scrapy_simhash.stores.keys import KeyTable
     from scrapy_simhash.stores.keyvalues import Header, KeyValues, Row
-    from scrapy_simhash.tables import Probe
+    from scrapy_simhash.tables import Design, Probe
 
 Item = TypeVar("Item")
 
@@ -103,13 +103,10 @@ class Documents:
 
     values: KeyValues
     header: Header
-    dissolved: set[int]  # see `KeyTable`
-
-    def __post_init__(self) -> None:
-        self.design = parse_design(self.header.design)
-        self.keys = KeyTable(self.values, self.header.seed, self.dissolved)
-        # By host, until this transaction changes one: all candidates of a page ask for them.
-        self._samples: dict[str, dict[int, bytes]] = {}
+    design: Design
+    keys: KeyTable
+    # By host, until this transaction changes one: all candidates of a page ask for them.
+    _samples: dict[str, dict[int, bytes]] = field(init=False, default_factory=dict)
 
     def get_all(self, numbers: Iterable[int]) -> dict[int, Record]:
         """Get records in one round trip; leaves out missing and damaged ones."""
@@ -336,7 +333,9 @@ class Documents:
         leads = (
             (table, key)
             for number, record in entries
-            for table, (key, _), _ in list_leads(number, record, self.header.seed, self.dissolved)
+            for table, (key, _), _ in list_leads(
+                number, record, self.header.seed, self.keys.dissolved
+            )
         )
         self.values.fetch(chain(leads, ((DOCUMENTS, octets(number)) for number, _ in entries)))
         there = self.find_numbers(*(record.facts.identity for _, record in entries))

@@ -39,6 +39,7 @@ from scrapy_simhash.stores.documents import (
     unpack_row,
     unseal,
 )
+from scrapy_simhash.stores.keys import KeyTable
 from scrapy_simhash.stores.keyvalues import (
     DOCUMENTS,
     FORMAT,
@@ -142,7 +143,9 @@ class Store(AbstractContextManager["Store"]):
             if any(values.scan(DOCUMENTS)):
                 what = "has no header; restore it from a backup"
             raise StoreUnusableError(f"the store at {self.url} {what}")
-        return Documents(values, self._recall_header(values.header), self.dissolved)
+        header = self._recall_header(values.header)
+        keys = KeyTable(values, header.seed, self.dissolved)
+        return Documents(values, header, parse_design(header.design), keys)
 
     def _read_header(self, packed: bytes) -> Header:
         """Read a header, and refuse that of another store."""

@@ -18,7 +18,7 @@ from scrapy_simhash.judging.documents import Record, State
 from scrapy_simhash.pages.facts import Reader
 from scrapy_simhash.pages.features import sort_distinct
 from scrapy_simhash.stores.documents import Documents, list_leads, unpack_wording
-from scrapy_simhash.stores.keys import DISSOLVED
+from scrapy_simhash.stores.keys import DISSOLVED, KeyTable
 from scrapy_simhash.stores.keyvalues import (
     FINGERPRINTS,
     IDENTITIES,
@@ -134,7 +134,7 @@ def _list_dissolved(stored: Documents) -> list[bytes]:
 def rebuild(stored: Documents, design: Design) -> dict[str, int]:
     """Write the tables, and all that leads to documents, anew, see `Store.rebuild`."""
     values, dissolved = stored.values, _list_dissolved(stored)
-    stored.dissolved.clear()
+    stored.keys.dissolved.clear()
     for table in (TABLES, *_DERIVED):
         values.clear(table)
     # Other processes remember what is dissolved, so that it stays so.
@@ -145,8 +145,8 @@ def rebuild(stored: Documents, design: Design) -> dict[str, int]:
         sound = [(number, each) for number, each in some if isinstance(each, Record)]
         damaged += len(some) - len(sound)
         # A new one each time, or it would remember all keys.
-        header = structs.replace(stored.header, design=design.name)
-        anew = replace(stored, header=header, dissolved=remembered)
+        keys = KeyTable(values, stored.header.seed, remembered)
+        anew = replace(stored, design=design, keys=keys)
         anew.read_ahead_of(sound)
         for number, record in sound:
             anew.index(number, record)

@@ -21,6 +21,7 @@ from scrapy_simhash.pages.facts import Recipe
 from scrapy_simhash.stores import keyvalues
 from scrapy_simhash.stores.copying import compact
 from scrapy_simhash.stores.documents import Documents
+from scrapy_simhash.stores.keys import KeyTable
 from scrapy_simhash.stores.keyvalues import FORMAT, IDENTITIES, TABLES, Engine, Header, KeyValues
 from scrapy_simhash.stores.lmdb import MemoryEngine
 from scrapy_simhash.stores.opening import open_as_it_is
@@ -172,7 +173,7 @@ def test_probe_is_complete_and_exact(engine: Engine, name: str, data: st.DataObj
 
     def work(values: KeyValues) -> None:
         header = Header(FORMAT, "", Recipe(), name, 0, "words")
-        tables = Documents(values, header, set())
+        tables = Documents(values, header, design, KeyTable(values, 0, set()))
         for row in chain.from_iterable(map(design.split, stored)):
             values.add(TABLES, *row)
         for distance in range(design.reach_bits + 1):
