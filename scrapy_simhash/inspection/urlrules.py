@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 from scrapy_simhash.judging.rule import Page as Read
 from scrapy_simhash.judging.rule import read_name
 from scrapy_simhash.judging.words import compare_words
-from scrapy_simhash.pages.addresses import Address, find_site, parse_address, split_pair
+from scrapy_simhash.pages.addresses import Address, find_site, host_of, parse_address, split_pair
 from scrapy_simhash.pages.facts import MOSTLY_NEW
 from scrapy_simhash.stores.opening import open_as_it_is
 
@@ -82,22 +82,19 @@ _VIEW = re.compile(r"[A-Za-z][A-Za-z_-]{1,15}")
 
 def _find_candidates(first: Address, second: Address) -> list[UrlRule]:
     """List the rules that make one address of two; none where they differ in more than a part."""
-    host, rules = first.host, list[UrlRule]()
-    # Who mirrors another host could choose what stands for the pages that were not copied.
-    if first[:2] == second[:2] and first.path == second.path:
-        pairs = [*({*first.query} ^ {*second.query})]
-        names = {split_pair(pair)[0] for pair in pairs} - {""}
-        # A pair that only one of them has; and all values.
-        switch = pairs if len(pairs) == 1 else ()
-        rules = [UrlRule(host, parameter=each) for each in (*switch, *names)]
-    elif first[:2] == second[:2] and first.query == second.query:
-        shorter, longer = sorted((first.path, second.path), key=len)
-        place = len(commonprefix([shorter, longer]))  # noqa: RUF071 - of segments
-        segment = "".join(longer[place : place + 1])
-        # The last segment names the page, unless it says how the page is shown.
-        if segment and (place < len(shorter) or _VIEW.fullmatch(segment)):
-            rules = [UrlRule(host, segment=segment, place=place)]
-    # Not all that is proposed does it: more than that may differ, and a segment may occur twice.
+    pairs = [*({*first.query} ^ {*second.query})]
+    names = {split_pair(pair)[0] for pair in pairs} - {""}
+    # A pair that only one of them has; and all values.
+    switch = pairs if len(pairs) == 1 else ()
+    rules = [UrlRule(first.host, parameter=each) for each in (*switch, *names)]
+    shorter, longer = sorted((first.path, second.path), key=len)
+    place = len(commonprefix([shorter, longer]))  # noqa: RUF071 - of segments
+    segment = "".join(longer[place : place + 1])
+    # The last segment names the page, unless it says how the page is shown.
+    if segment and (place < len(shorter) or _VIEW.fullmatch(segment)):
+        rules.append(UrlRule(first.host, segment=segment, place=place))
+    # More than that may differ; hosts, too: who mirrors another one could choose what stands for
+    # the pages that were not copied. And a segment may occur twice.
     return [rule for rule in rules if rule.apply(first) == rule.apply(second)]
 
 
@@ -283,8 +280,7 @@ def find_rules(config: Config) -> list[FoundRule]:
     def work(stored: Documents) -> dict[str, list[int]]:
         sites: defaultdict[str, list[int]] = defaultdict(list)
         for number, record in stored:
-            if address := parse_address(record.facts.url):
-                sites[find_site(address.host)].append(number)
+            sites[find_site(host_of(record.facts.url))].append(number)
         return sites
 
     found: list[FoundRule] = []
