@@ -96,7 +96,7 @@ if at == "copying":
 elif at == "syncing":
     os.fsync = die
 else:
-    Path.hardlink_to = die
+    Path.replace = die
 with open_as_it_is(str(folder / "store")) as store:
     if sys.argv[3:]:
         copying.compact(store)
