@@ -128,9 +128,11 @@ class Design:
         for flips, reach_bits in enumerate(self.reaches):
             if 0 <= distance <= reach_bits:
                 return flips
+        wider = (each for each in ("4", "4+2", "4+3") if parse_design(each).reach_bits >= distance)
         raise ValueError(
-            f"distance {distance}: table design {self.name} is complete for 0 to "
-            f"{self.reach_bits} bits"
+            f"distance {distance}: table design {self.name} is complete for 0 to {self.reach_bits} "
+            f"bits; take a smaller one, or a wider design, such as "
+            f"{next(wider, 'one that `scrapy simhash plan` names')}"
         )
 
     @property

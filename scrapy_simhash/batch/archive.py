@@ -388,13 +388,7 @@ class Archive:
             ArchiveError: the file is damaged where it was read.
             ValueError: the query is not a fingerprint, or the distance beyond `reach_bits`.
         """
-        query = check_fingerprint(fingerprint)
-        if not 0 <= distance <= self.design.reach_bits:
-            raise ValueError(
-                f"{self._path} has table design {self.design.name}, which is complete up to "
-                f"{self.design.reach_bits} bits, not {distance}; export it with another design"
-            )
-        flips = self.design.flips_for(distance)
+        query, flips = check_fingerprint(fingerprint), self.design.flips_for(distance)
         blocks = [
             self._find_blocks(query, table, flips) for table in range(len(self.design.tables))
         ]

@@ -410,13 +410,9 @@ def choose_distance(distance: int | None, design: Design, rule: str) -> int:
         raise ValueError(f"rule {rule!r} must be one of {', '.join(DEFAULT_DISTANCE_BITS)}")
     if distance is None:
         return min(DEFAULT_DISTANCE_BITS[rule], design.reach_bits)
-    if not 0 <= distance <= design.reach_bits:
-        names = (name for name in ("4", "4+2", "4+3") if parse_design(name).reach_bits >= distance)
-        settings = (f"SIMHASH_TABLES = {name!r}" for name in names)
-        wider = next(settings, "one that `scrapy simhash plan` names")
-        raise StoreMismatchError(
-            f"distance {distance}: table design {design.name} is complete for 0 to "
-            f"{design.reach_bits} bits; take a smaller SIMHASH_DISTANCE, or a wider design, such "
-            f"as {wider} (`scrapy simhash check --rebuild` gives it to a store)"
-        )
+    try:
+        design.flips_for(distance)
+    except ValueError as error:
+        settings = "SIMHASH_DISTANCE and SIMHASH_TABLES; `scrapy simhash check --rebuild` gives it"
+        raise StoreMismatchError(f"{error} ({settings} to a store)") from None
     return distance
