@@ -19,7 +19,13 @@ import numpy as np
 import zstandard
 from measuring import make_parser, print_figures, split_numbers, take_turns, write_result
 
-from scrapy_simhash.batch.archive.compression import (
+from scrapy_simhash.batch.archive import (
+    CHECKSUM,
+    SORTED_ONLY,
+    choose_key_bytes,
+    group_blocks,
+)
+from scrapy_simhash.batch.compression import (
     BLOCK_BYTES,
     EQUAL,
     SYMBOLS,
@@ -27,12 +33,6 @@ from scrapy_simhash.batch.archive.compression import (
     count_symbols,
     encode_blocks,
     make_code,
-)
-from scrapy_simhash.batch.archive.format import (
-    CHECKSUM,
-    SORTED_ONLY,
-    choose_key_bytes,
-    group_blocks,
 )
 from scrapy_simhash.tables import parse_design
 

@@ -23,7 +23,7 @@ import sys
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from itertools import chain, combinations
-from struct import Struct
+from struct import iter_unpack, unpack
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from scrapy_simhash.pages.facts import FINGERPRINT_BITS, check_fingerprint
@@ -128,9 +128,11 @@ class Design:
         for flips, reach_bits in enumerate(self.reaches):
             if 0 <= distance <= reach_bits:
                 return flips
+        wider = (each for each in ("4", "4+2", "4+3") if parse_design(each).reach_bits >= distance)
         raise ValueError(
-            f"distance {distance}: table design {self.name} is complete for 0 to "
-            f"{self.reach_bits} bits"
+            f"distance {distance}: table design {self.name} is complete for 0 to {self.reach_bits} "
+            f"bits; take a smaller one, or a wider design, such as "
+            f"{next(wider, 'one that `scrapy simhash plan` names')}"
         )
 
     @property
@@ -142,6 +144,58 @@ class Design:
     def key_bytes(self) -> int:
         """Number of leading whole bytes that make up a table's key in a store, 1 to 3."""
         return min(self.prefix_bits // 8, MOST_KEY_BYTES)
+
+    @cached_property
+    def _key_end(self) -> int:
+        return 1 + self.key_bytes
+
+    def split(self, fingerprint: int) -> list[tuple[bytes, bytes]]:
+        """Split the rows of a fingerprint into key and rest, one pair for each table."""
+        rows, end = self.rows(check_fingerprint(fingerprint)), self._key_end
+        return list(iter_unpack(f"{end}s{ROW_BYTES - end}s", rows))
+
+    def list_keys(self, rows: bytes, bits: int) -> tuple[bytes, ...]:
+        """List the keys that a probe reads to find all within some bits; `rows` are its own."""
+        flips, end = self.flips_for(bits), self._key_end
+        if not flips:
+            return unpack(f"{end}s{ROW_BYTES - end}x" * len(self.tables), rows)
+        import numpy as np  # noqa: PLC0415 - Scrapy's process needs names only
+
+        keys = np.frombuffer(rows, np.uint8).reshape(-1, 1, ROW_BYTES)[..., :end]
+        octets = (keys ^ _masks(self.key_bytes, flips)).tobytes()
+        return unpack(f"{end}s" * (len(octets) // end), octets)
+
+    def probe(
+        self,
+        read: Callable[[tuple[bytes, ...], int | None], tuple[bytes, list[bytes]]],
+        fingerprint: int,
+        limits: Limits,
+    ) -> Probe:
+        """Find every fingerprint within some bits, as far as the limits allow.
+
+        `read` gets keys and `in_bucket`; it returns the rows of the keys, side by side, and those
+        of the keys that have more.
+        """
+        # Cost: for each key one descent of the B-tree, and the candidates with that key, on average
+        # documents / 256**key_bytes. Each table has one key, and one more for each combination of
+        # bits that the design must flip for this distance.
+        distance, most, in_bucket, or_nothing = limits
+        rows = self.rows(fingerprint)
+        found, crowded = read(self.list_keys(rows, distance), in_bucket)
+        # Each table may find each fingerprint: of so many rows at least `most` are distinct.
+        most_rows = most * len(self.tables)
+        if len(found) > _FEW_ROWS * ROW_BYTES:
+            found = _keep_near(found, rows, distance)
+            if or_nothing and len(found) > most_rows * ROW_BYTES:
+                return Probe([], complete=False)
+        permuted = [own for _, own in iter_unpack(_ROW, rows)]
+        near = sorted(
+            (bits, number, row)
+            for number, row in iter_unpack(_ROW, found)
+            if (bits := (row ^ permuted[number]).bit_count()) <= distance
+        )
+        once = {(bits, self.tables[number].restore(row)) for bits, number, row in near[:most_rows]}
+        return Probe(sorted(once)[:most], not crowded)
 
 
 # Example 3.1 (k = 3), by the number of tables: blocks and distance; None for the nested ones.
@@ -164,6 +218,7 @@ _REACHES_OF_SIXTEEN = (3, 4, 7, 9)
 DEFAULT_DESIGN = "4"
 
 
+@lru_cache(maxsize=64)
 def parse_design(name: str | int) -> Design:
     """Read a table design.
 
@@ -295,7 +350,7 @@ MOST_IN_PLAIN_BUCKET = 16_384
 MOST_IN_BUCKET = 1_024
 # For `np.dtype`.
 ROW = [("table", "u1"), ("permuted", ">u8")]
-_ROW = Struct(">BQ")
+_ROW = ">BQ"
 # A probe with numpy costs as much as one of so many rows without it.
 _FEW_ROWS = 48
 
@@ -321,66 +376,6 @@ class Limits(NamedTuple):
     most: int = sys.maxsize
     in_bucket: int | None = None
     or_nothing: bool = False
-
-
-class Prober:
-    """Probes the tables of a design, wherever they are stored."""
-
-    def __init__(self, design: Design) -> None:
-        self.design = design
-        self._key_end = 1 + design.key_bytes
-        self._keys = Struct(f"{self._key_end}s{ROW_BYTES - self._key_end}x" * len(design.tables))
-        self._pairs = Struct(f"{self._key_end}s{ROW_BYTES - self._key_end}s")
-
-    def split(self, fingerprint: int) -> list[tuple[bytes, bytes]]:
-        """Split the rows of a fingerprint into key and rest, one pair for each table."""
-        return list(self._pairs.iter_unpack(self.design.rows(check_fingerprint(fingerprint))))
-
-    def list_keys(self, rows: bytes, bits: int) -> tuple[bytes, ...]:
-        """List the keys that a probe reads to find all within some bits; `rows` are its own."""
-        flips = self.design.flips_for(bits)
-        if not flips:
-            return self._keys.unpack(rows)
-        import numpy as np  # noqa: PLC0415 - Scrapy's process needs names only
-
-        keys = np.frombuffer(rows, np.uint8).reshape(-1, 1, ROW_BYTES)[..., : self._key_end]
-        octets = (keys ^ _masks(self.design.key_bytes, flips)).tobytes()
-        return Struct(f"{self._key_end}s" * (len(octets) // self._key_end)).unpack(octets)
-
-    def probe(
-        self,
-        read: Callable[[tuple[bytes, ...], int | None], tuple[bytes, list[bytes]]],
-        fingerprint: int,
-        limits: Limits,
-    ) -> Probe:
-        """Find every fingerprint within some bits, as far as the limits allow.
-
-        `read` gets keys and `in_bucket`; it returns the rows of the keys, side by side, and those
-        of the keys that have more.
-        """
-        # Cost: for each key one descent of the B-tree, and the candidates with that key, on average
-        # documents / 256**key_bytes. Each table has one key, and one more for each combination of
-        # bits that the design must flip for this distance.
-        distance, most, in_bucket, or_nothing = limits
-        rows = self.design.rows(fingerprint)
-        found, crowded = read(self.list_keys(rows, distance), in_bucket)
-        # Each table may find each fingerprint: of so many rows at least `most` are distinct.
-        most_rows = most * len(self.design.tables)
-        if len(found) > _FEW_ROWS * ROW_BYTES:
-            found = _keep_near(found, rows, distance)
-            if or_nothing and len(found) > most_rows * ROW_BYTES:
-                return Probe([], complete=False)
-        permuted = [own for _, own in _ROW.iter_unpack(rows)]
-        near = sorted(
-            (bits, number, row)
-            for number, row in _ROW.iter_unpack(found)
-            if (bits := (row ^ permuted[number]).bit_count()) <= distance
-        )
-        once = {
-            (bits, self.design.tables[number].restore(row))
-            for bits, number, row in near[:most_rows]
-        }
-        return Probe(sorted(once)[:most], not crowded)
 
 
 def _keep_near(found: bytes, rows: bytes, distance: int) -> bytes:

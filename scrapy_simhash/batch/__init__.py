@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from scrapy_simhash._printable import show_progress
-from scrapy_simhash.batch.archive.format import SORTED_ONLY, write_archive
+from scrapy_simhash.batch.archive import SORTED_ONLY, write_archive
 from scrapy_simhash.judging.documents import State
 from scrapy_simhash.stores.opening import open_as_it_is
 

@@ -9,8 +9,7 @@ from typing import IO, TYPE_CHECKING
 
 import numpy as np
 
-from scrapy_simhash.batch.archive import Archive
-from scrapy_simhash.batch.archive.format import MAGIC
+from scrapy_simhash.batch.archive import MAGIC, Archive
 from scrapy_simhash.stores.opening import open_as_it_is
 
 if TYPE_CHECKING:

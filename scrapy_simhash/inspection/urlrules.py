@@ -24,12 +24,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 from scrapy_simhash.judging.rule import Page as Read
 from scrapy_simhash.judging.rule import read_name
 from scrapy_simhash.judging.words import compare_words
-from scrapy_simhash.pages.addresses import Address, find_site, parse_address, split_pair
+from scrapy_simhash.pages.addresses import Address, find_site, host_of, parse_address, split_pair
 from scrapy_simhash.pages.facts import MOSTLY_NEW
 from scrapy_simhash.stores.opening import open_as_it_is
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from scrapy_simhash.config import Config
     from scrapy_simhash.judging.documents import StoredDocument
@@ -82,22 +82,19 @@ _VIEW = re.compile(r"[A-Za-z][A-Za-z_-]{1,15}")
 
 def _find_candidates(first: Address, second: Address) -> list[UrlRule]:
     """List the rules that make one address of two; none where they differ in more than a part."""
-    host, rules = first.host, list[UrlRule]()
-    # Who mirrors another host could choose what stands for the pages that were not copied.
-    if first[:2] == second[:2] and first.path == second.path:
-        pairs = [*({*first.query} ^ {*second.query})]
-        names = {split_pair(pair)[0] for pair in pairs} - {""}
-        # A pair that only one of them has; and all values.
-        switch = pairs if len(pairs) == 1 else ()
-        rules = [UrlRule(host, parameter=each) for each in (*switch, *names)]
-    elif first[:2] == second[:2] and first.query == second.query:
-        shorter, longer = sorted((first.path, second.path), key=len)
-        place = len(commonprefix([shorter, longer]))  # noqa: RUF071 - of segments
-        segment = "".join(longer[place : place + 1])
-        # The last segment names the page, unless it says how the page is shown.
-        if segment and (place < len(shorter) or _VIEW.fullmatch(segment)):
-            rules = [UrlRule(host, segment=segment, place=place)]
-    # Not all that is proposed does it: more than that may differ, and a segment may occur twice.
+    pairs = [*({*first.query} ^ {*second.query})]
+    names = {split_pair(pair)[0] for pair in pairs} - {""}
+    # A pair that only one of them has; and all values.
+    switch = pairs if len(pairs) == 1 else ()
+    rules = [UrlRule(first.host, parameter=each) for each in (*switch, *names)]
+    shorter, longer = sorted((first.path, second.path), key=len)
+    place = len(commonprefix([shorter, longer]))  # noqa: RUF071 - of segments
+    segment = "".join(longer[place : place + 1])
+    # The last segment names the page, unless it says how the page is shown.
+    if segment and (place < len(shorter) or _VIEW.fullmatch(segment)):
+        rules.append(UrlRule(first.host, segment=segment, place=place))
+    # More than that may differ; hosts, too: who mirrors another one could choose what stands for
+    # the pages that were not copied. And a segment may occur twice.
     return [rule for rule in rules if rule.apply(first) == rule.apply(second)]
 
 
@@ -159,20 +156,20 @@ def _compare(page: Page, kept: Page) -> Outcome | None:
     same but for most of their links, which have no vote.
     """
     mine, theirs = page.document.facts, kept.document.facts
-    if page.original != kept.original:
-        stale = abs(mine.time - theirs.time) > _STALE_SECONDS
-        unlike = Outcome.GREY if stale else Outcome.DIFFERENT
-        named = (mine.title, theirs.title), (mine.heading, theirs.heading)
-        names = [({*read_name(own)}, {*read_name(other)}) for own, other in named if own and other]
-        if names and all(own - other and other - own for own, other in names):
-            return unlike
-        if page.document.wording is None or kept.document.wording is None:
-            return Outcome.GREY
-        both = Read.make(mine, page.document.wording), Read.make(theirs, kept.document.wording)
-        sides = permutations(each.words for each in both)
-        alone = min(compare_words(own, other, None).alone.mean() for own, other in sides)
-        return unlike if alone > _MOST_ALONE else Outcome.GREY
-    return None if (page.document.record.new_links or 0.0) >= MOSTLY_NEW else Outcome.SAME
+    if page.original == kept.original:
+        return None if (page.document.record.new_links or 0.0) >= MOSTLY_NEW else Outcome.SAME
+    if abs(mine.time - theirs.time) > _STALE_SECONDS:
+        return Outcome.GREY
+    named = (mine.title, theirs.title), (mine.heading, theirs.heading)
+    names = [({*read_name(own)}, {*read_name(other)}) for own, other in named if own and other]
+    if names and all(own - other and other - own for own, other in names):
+        return Outcome.DIFFERENT
+    if page.document.wording is None or kept.document.wording is None:
+        return Outcome.GREY
+    both = Read.make(mine, page.document.wording), Read.make(theirs, kept.document.wording)
+    sides = permutations(each.words for each in both)
+    alone = min(compare_words(own, other, None).alone.mean() for own, other in sides)
+    return Outcome.DIFFERENT if alone > _MOST_ALONE else Outcome.GREY
 
 
 _LEAST_SAME = 11  # in all directories without a conflict
@@ -191,7 +188,7 @@ class FoundRule(NamedTuple):
     directories: Sequence[str]
 
 
-def learn(stored: Iterable[StoredDocument]) -> list[FoundRule]:
+def learn(stored: Iterable[StoredDocument]) -> Iterator[FoundRule]:
     """Find the rules of a site by its pages in the order of arrival.
 
     Near-duplicates propose rules by what they repeat; pages vote on them that have text enough, at
@@ -209,12 +206,10 @@ def learn(stored: Iterable[StoredDocument]) -> list[FoundRule]:
         for rule in _find_candidates(page.address, original.address) if original else ():
             forms[rule].add(rule.apply(page.address))
     # A rule that explains a single pair is of no use, and most of what is proposed does.
-    proposed = Counter({rule: len(found) for rule, found in forms.items() if len(found) > 1})
-    learnt = []
-    for rule, _ in proposed.most_common(MOST_RULES):
+    proposed = [rule for rule in forms if len(forms[rule]) > 1]
+    for rule in sorted(proposed, key=lambda each: -len(forms[each]))[:MOST_RULES]:
         votes = _list_votes(rule, (page for page in pages if page.address.host == rule.host))
-        learnt.append(FoundRule(rule, [*votes.values()], _choose_directories(rule, votes)))
-    return learnt
+        yield FoundRule(rule, [*votes.values()], _choose_directories(rule, votes))
 
 
 def _choose_directories(rule: UrlRule, votes: dict[Address, Vote]) -> list[str]:
@@ -227,17 +222,11 @@ def _choose_directories(rule: UrlRule, votes: dict[Address, Vote]) -> list[str]:
         counts = Counter(outcome for outcome, *_ in some)
         if counts[Outcome.DIFFERENT] == 1:
             return []
-        if counts[Outcome.DIFFERENT] or counts[Outcome.GREY] > counts[Outcome.SAME]:
-            continue
-        same[name] = counts[Outcome.SAME]
-        values |= {
-            pair
-            for outcome, *both in some
-            if outcome is Outcome.SAME
-            for page in both
-            for pair in page.address.query
-            if split_pair(pair)[0] == rule.parameter  # which has all values
-        }
+        if not counts[Outcome.DIFFERENT] and counts[Outcome.GREY] <= counts[Outcome.SAME]:
+            same[name] = counts[Outcome.SAME]
+            pages = (page for outcome, *both in some if outcome is Outcome.SAME for page in both)
+            pairs = (pair for page in pages for pair in page.address.query)
+            values |= {pair for pair in pairs if split_pair(pair)[0] == rule.parameter}
     if same.total() < _LEAST_SAME or 0 < len(values) < _LEAST_VALUES:
         return []
     return [name for name, number in same.most_common() if number >= _LEAST_VOTES]
@@ -291,8 +280,7 @@ def find_rules(config: Config) -> list[FoundRule]:
     def work(stored: Documents) -> dict[str, list[int]]:
         sites: defaultdict[str, list[int]] = defaultdict(list)
         for number, record in stored:
-            if address := parse_address(record.facts.url):
-                sites[find_site(address.host)].append(number)
+            sites[find_site(host_of(record.facts.url))].append(number)
         return sites
 
     found: list[FoundRule] = []
@@ -304,13 +292,13 @@ def find_rules(config: Config) -> list[FoundRule]:
 
 def describe(found: FoundRule) -> dict[str, Any]:
     """Describe a rule and the votes on it, ready for JSON."""
-    pairs: dict[Outcome, list[tuple[str, str]]] = {outcome: [] for outcome in Outcome}
+    pairs: defaultdict[Outcome, list[tuple[str, str]]] = defaultdict(list)
     for outcome, page, kept in found.votes:
         pairs[outcome].append((page.document.facts.url, kept.document.facts.url))
     return {
         "rule": str(found.rule),
         "directories": list(found.directories),
-        **{outcome.name.lower(): len(each) for outcome, each in pairs.items()},
+        **{outcome.name.lower(): len(pairs[outcome]) for outcome in Outcome},
         "pairs_different": pairs[Outcome.DIFFERENT][-_PAIRS_SHOWN:],
         "pairs_same": pairs[Outcome.SAME][:_PAIRS_SHOWN],
     }

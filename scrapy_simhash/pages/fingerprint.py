@@ -12,12 +12,7 @@ import numpy as np
 import xxhash
 from numpy.typing import NDArray
 
-from scrapy_simhash.pages.addresses import (
-    MOST_CHARACTERS,
-    host_of,
-    join_url,
-    split_url,
-)
+from scrapy_simhash.pages.addresses import MOST_CHARACTERS, host_of, join_url
 from scrapy_simhash.pages.facts import (
     OUR_READER,
     WHOLE_TEXT,
@@ -324,9 +319,10 @@ def _leave_out_tokens(targets: list[bytes]) -> list[bytes]:
 def _make_resolver(url: str) -> Callable[[str], str]:
     """Make what resolves the links of one page; nearly all of them without `urljoin`."""
     # `urljoin` takes longer for the links of a page than its features and fingerprints do.
-    parts = split_url(url)
-    base = url if parts else ""
-    scheme, host, path, *_ = parts or urlsplit("")
+    try:
+        scheme, host, path, *_ = urlsplit(url)
+    except ValueError:
+        url = scheme = host = path = ""
     origin = f"{scheme}://{host}"
     folder = f"{origin}{path.rpartition('/')[0]}/"
 
@@ -337,8 +333,8 @@ def _make_resolver(url: str) -> Callable[[str], str]:
             return link
         if not link or link.lower().startswith(_TO_NO_PAGE):
             return ""
-        if not base or "./" in link or link[0] in "?." or _ODD.match(link):
-            return join_url(base, link)
+        if not url or "./" in link or link[0] in "?." or _ODD.match(link):
+            return join_url(url, link)
         if link.startswith("//"):
             return f"{scheme}:{link}"
         return (origin if link[0] == "/" else folder) + link

@@ -17,31 +17,13 @@ if TYPE_CHECKING:
     Scope: TypeAlias = Callable[[str, PageFingerprint], str]
 
 
-def everything(url: str, page: PageFingerprint) -> str:  # noqa: ARG001 - scopes' signature
-    """Compare all pages with each other, as the paper does."""
-    return ""
-
-
-def host(url: str, page: PageFingerprint) -> str:  # noqa: ARG001
-    """Compare pages of one host name and port."""
-    return urlsplit(url).netloc.rpartition("@")[2].lower()
-
-
-def site(url: str, page: PageFingerprint) -> str:  # noqa: ARG001
-    """Compare pages of one registrable domain: www.example.co.uk and example.co.uk are one."""
-    return find_site(urlsplit(url).netloc)
-
-
-def language(url: str, page: PageFingerprint) -> str:  # noqa: ARG001
-    """Compare pages that declare one language, and those that declare none."""
-    return page.facts.language.partition("-")[0]
-
-
+# A host with its port. A site is a registrable domain: www.example.co.uk and example.co.uk are one.
+# Pages that declare no language are compared with each other.
 SCOPES: dict[str, Scope] = {
-    "global": everything,
-    "site": site,
-    "host": host,
-    "language": language,
+    "global": lambda url, page: "",  # noqa: ARG005 - scopes' signature
+    "site": lambda url, page: find_site(urlsplit(url).netloc),  # noqa: ARG005
+    "host": lambda url, page: urlsplit(url).netloc.rpartition("@")[2].lower(),  # noqa: ARG005
+    "language": lambda url, page: page.facts.language.partition("-")[0],  # noqa: ARG005
 }
 
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import cached_property, partial
+from functools import partial
 from itertools import chain, islice
 from struct import Struct
 from typing import TYPE_CHECKING, TypeVar
@@ -32,7 +32,6 @@ from scrapy_simhash.pages.facts import EVERYONE, LEAST_OF_SHARE, Wording, unpack
 from scrapy_simhash.stores.keys import (
     KEYS_OF_A_PAGE,
     KEYS_OF_STRANGERS,
-    KeyTable,
     choose_keys,
     describe_member,
     keys_of,
@@ -59,8 +58,9 @@ if TYPE_CHECKING:
 
     from scrapy_simhash.judging.documents import Document, Rule
     from scrapy_simhash.pages.facts import Facts, Share
+    from scrapy_simhash.stores.keys import KeyTable
     from scrapy_simhash.stores.keyvalues import Header, KeyValues, Row
-    from scrapy_simhash.tables import Probe, Prober
+    from scrapy_simhash.tables import Design, Probe
 
 Item = TypeVar("Item")
 
@@ -70,8 +70,6 @@ MOST_CANDIDATES = 512
 NOISE = b"noise"
 _LEADS, _MEMBERS = Struct(">Q8sQ"), Struct("8x24s")  # of FINGERPRINTS and SITES
 _CHECKSUM_BYTES = 8
-# Hosts whose samples are read ahead: those met last, as candidates of a mirror's page are there.
-_HOSTS_REMEMBERED, _HOSTS_AHEAD = 10_000, 8
 
 
 def limit_probe(page: Facts, rule: Rule) -> Limits:
@@ -104,18 +102,11 @@ class Documents:
     """The documents, the tables and the rows beside them in one transaction."""
 
     values: KeyValues
-    prober: Prober
     header: Header
-    dissolved: set[int]  # see `KeyTable`
-    # Whether the sample of a host was full when it was read; the last one read comes last.
-    hosts: dict[str, bool]
+    design: Design
+    keys: KeyTable
     # By host, until this transaction changes one: all candidates of a page ask for them.
     _samples: dict[str, dict[int, bytes]] = field(init=False, default_factory=dict)
-
-    @cached_property
-    def keys(self) -> KeyTable:
-        """The table of keys."""
-        return KeyTable(self.values, self.header.seed, self.dissolved)
 
     def get_all(self, numbers: Iterable[int]) -> dict[int, Record]:
         """Get records in one round trip; leaves out missing and damaged ones."""
@@ -150,7 +141,7 @@ class Documents:
         Returns:
             The number of the document; 0 if another one has its number.
         """
-        there, before = self.find(record.facts.identity) or (0, None)
+        there, before = next(iter(self.find(record.facts.identity)), (0, None))
         moves = before is None or _placed(before) != _placed(record)
         if before is not None:
             number = there
@@ -196,13 +187,13 @@ class Documents:
 
     def forget(self, identity: bytes) -> None:
         """Delete the document of an identity, if there is one; its near-duplicates stay."""
-        if found := self.find(identity):
+        for found in self.find(identity):
             self.remove(*found)
 
     def remove(self, number: int, record: Record) -> None:
         """Delete a document and all that leads to it."""
         self._unindex(number, record)
-        if self.find_number(record.facts.identity) == number:
+        if number in self.find_numbers(record.facts.identity):
             self.values.delete(IDENTITIES, record.facts.identity)
         for table in (DOCUMENTS, TEXTS):
             self.values.delete(table, octets(number))
@@ -219,16 +210,15 @@ class Documents:
             except DamagedError as error:
                 yield number_of(key), error
 
-    def find_number(self, identity: bytes) -> int | None:
-        """Get the number of the document with this identity."""
-        (value,) = self.values.get(IDENTITIES, identity)
-        return None if value is None else number_of(value)
+    def find_numbers(self, *identities: bytes) -> list[int]:
+        """List the numbers of the documents with these identities, of those that there are."""
+        return [number_of(each) for each in self.values.get(IDENTITIES, *identities) if each]
 
-    def find(self, identity: bytes) -> tuple[int, Record] | None:
-        """Find the document with this identity; nothing where a damaged row leads elsewhere."""
-        number = self.find_number(identity) or 0
-        record = self.get_all([number]).get(number) if number else None
-        return (number, record) if record and record.facts.identity == identity else None
+    def find(self, *identities: bytes) -> list[tuple[int, Record]]:
+        """Find the documents with these identities; nothing where a damaged row leads elsewhere."""
+        numbers = self.find_numbers(*identities)
+        found = self.get_all(numbers).items() if numbers else ()
+        return [each for each in found if each[1].facts.identity in identities]
 
     def index(self, number: int, record: Record) -> None:
         """Make a document findable, in the tables unless it is a near-duplicate."""
@@ -238,7 +228,7 @@ class Documents:
             return
         key, member = fingerprint_row(number, record)
         if not any(values.read_sets(FINGERPRINTS, [key], 1)):
-            for row in self.prober.split(page.fingerprint):
+            for row in self.design.split(page.fingerprint):
                 values.add(TABLES, *row)
         values.add(FINGERPRINTS, key, member)
         self.keys.enter(number, record, self.get_all)
@@ -246,11 +236,11 @@ class Documents:
             host = host_of(page.url)
             site, there = hash_text(host, self.header.seed), self.list_members(host)
             kept = draw_sample(sorted({*there, member}), describe_member, SAMPLE)
-            if member in kept and member not in there:
+            for beyond in {*there, member}.difference(kept):
+                values.delete(SITES, site, beyond)
+            if member in kept:
                 values.add(SITES, site, member)
                 self._samples.clear()
-            for beyond in set(there).difference(kept):
-                values.discard(SITES, site, beyond)
 
     def _unindex(self, number: int, record: Record) -> None:
         """Undo `index`; a fingerprint leaves the tables with its last document."""
@@ -260,12 +250,12 @@ class Documents:
         self.keys.remove(number, record)
         if member := make_member(number, record, self.header.seed):
             self._samples.clear()
-            values.discard(SITES, hash_text(host_of(page.url), self.header.seed), member)
+            values.delete(SITES, hash_text(host_of(page.url), self.header.seed), member)
         key, member = fingerprint_row(number, record)
-        values.discard(FINGERPRINTS, key, member)
+        values.delete(FINGERPRINTS, key, member)
         if not any(values.read_sets(FINGERPRINTS, [key], 1)):
-            for row in self.prober.split(page.fingerprint):
-                values.discard(TABLES, *row)
+            for row in self.design.split(page.fingerprint):
+                values.delete(TABLES, *row)
 
     def find_noise(self, host: str) -> Measured:
         """Find what earlier crawls saw to change on a host; nothing if that is damaged."""
@@ -292,24 +282,11 @@ class Documents:
     def list_members(self, host: str) -> list[bytes]:
         """List the members of the sample of a host; on a server there may be too many."""
         rows, _ = self.values.read_sets(SITES, [hash_text(host, self.header.seed)])
-        members = [member for (member,) in _MEMBERS.iter_unpack(rows)]
-        self.hosts.pop(host, None)
-        self.hosts[host] = len(members) >= SAMPLE
-        if len(self.hosts) > _HOSTS_REMEMBERED:
-            self.hosts.clear()
-        return members
+        return [member for (member,) in _MEMBERS.iter_unpack(rows)]
 
     def near(self, fingerprint: int, limits: Limits) -> Probe:
         """Find stored fingerprints near to one."""
-        return self.prober.probe(partial(self.values.read_sets, TABLES), fingerprint, limits)
-
-    def read_leads(
-        self, fingerprints: Iterable[int], in_bucket: int | None = None
-    ) -> tuple[list[tuple[int, bytes, int]], list[bytes]]:
-        """Read fingerprints, each with the hash of a group and a number, see `read_sets`."""
-        keys = list(map(octets, fingerprints))
-        rows, crowded = self.values.read_sets(FINGERPRINTS, keys, in_bucket)
-        return list(_LEADS.iter_unpack(rows)), crowded
+        return self.design.probe(partial(self.values.read_sets, TABLES), fingerprint, limits)
 
     def get_wordings(self, numbers: Iterable[int]) -> dict[int, Wording]:
         """Get what a reader sees of documents; leaves out missing and damaged ones."""
@@ -326,20 +303,18 @@ class Documents:
     def read_ahead(self, page: Document, rule: Rule) -> None:
         """Read what judging a page needs in two round trips: what it names, and what that names.
 
-        Candidates that nothing but their distance proposes take one more, and so does each host
-        that was not met lately.
+        Candidates that nothing but their distance proposes take one more, and so do those of
+        another host.
         """
-        facts, groups, seed = page.facts, self._list_groups(page.facts), self.header.seed
-        limits, own_host = limit_probe(facts, rule), host_of(facts.url)
-        identities = [each for each in (facts.identity, page.imported) if each]
-        hosts = {own_host, *islice(reversed(self.hosts), _HOSTS_AHEAD)}
-        most = KEYS_OF_A_PAGE if self.hosts.get(own_host) else KEYS_OF_STRANGERS
-        keys = self.keys.list_first(facts, groups, most) if rule.by_words else ()
-        buckets = self.prober.list_keys(self.prober.design.rows(facts.fingerprint), limits.bits)
+        facts, groups = page.facts, self._list_groups(page.facts)
+        limits = limit_probe(facts, rule)
+        identities = [*filter(None, (facts.identity, page.imported))]
+        keys = self.keys.list_first(facts, groups, KEYS_OF_STRANGERS) if rule.by_words else ()
+        buckets = self.design.list_keys(self.design.rows(facts.fingerprint), limits.bits)
         self.values.fetch(
             chain(
                 ((IDENTITIES, each) for each in identities),
-                ((SITES, hash_text(host, seed)) for host in hosts),
+                [(SITES, hash_text(host_of(facts.url), self.header.seed))],
                 ((KEYS, octets(key)) for key in keys),
                 ((TABLES, bucket) for bucket in buckets),
             )
@@ -347,22 +322,24 @@ class Documents:
         probe, found = self.near(facts.fingerprint, limits), dict[int, Candidate]()
         if rule.by_words:
             self._propose(found, facts, groups)
-        own = {*filter(None, map(self.find_number, identities))}
+        own = {*self.find_numbers(*identities)}
         leads = ((FINGERPRINTS, octets(near)) for _, near in probe.near)
         self.values.fetch(chain(leads, _list_whole(own.union(found))))
         if rule.by_words and not own:
-            self.values.fetch(_list_whole(self._list_led(probe, groups, limits)[0]))
+            self.values.fetch(_list_whole(self.list_led(probe, limits, groups)[0]))
 
     def read_ahead_of(self, entries: Collection[tuple[int, Record]]) -> None:
         """Read what writing or removing documents needs in a round trip; one more for old ones."""
         leads = (
             (table, key)
             for number, record in entries
-            for table, (key, _), _ in list_leads(number, record, self.header.seed, self.dissolved)
+            for table, (key, _), _ in list_leads(
+                number, record, self.header.seed, self.keys.dissolved
+            )
         )
         self.values.fetch(chain(leads, ((DOCUMENTS, octets(number)) for number, _ in entries)))
-        there = (self.find_number(record.facts.identity) for _, record in entries)
-        self.values.fetch((DOCUMENTS, octets(number)) for number in there if number)
+        there = self.find_numbers(*(record.facts.identity for _, record in entries))
+        self.values.fetch((DOCUMENTS, octets(number)) for number in there)
 
     def _list_groups(self, page: Facts) -> list[str]:
         """List the groups that a page is compared with: its own, and that of imports."""
@@ -373,8 +350,7 @@ class Documents:
 
     def find_own(self, page: Document) -> list[tuple[int, Record]]:
         """Find a page's own record, and what an import has of it; its own one comes first."""
-        identities = page.facts.identity, page.imported
-        return [found for each in identities if each and (found := self.find(each))]
+        return self.find(*filter(None, (page.facts.identity, page.imported)))
 
     def gather(self, page: Document, rule: Rule, own: int = 0) -> tuple[list[Candidate], bool]:
         """Find the documents that may be like a page: near, with rare triples of it, or a name.
@@ -383,8 +359,7 @@ class Documents:
         """
         facts, by_words, groups = page.facts, rule.by_words, self._list_groups(page.facts)
         limits = limit_probe(facts, rule)
-        probe = self.near(facts.fingerprint, limits)
-        found, complete = self._list_led(probe, groups, limits)
+        found, complete = self.list_led(self.near(facts.fingerprint, limits), limits, groups)
         if by_words:
             self._propose(found, facts, groups, own)
         candidates = sorted(found.values())[: None if by_words else MOST_CANDIDATES]
@@ -400,15 +375,21 @@ class Documents:
         most = KEYS_OF_A_PAGE if is_full else KEYS_OF_STRANGERS
         propose(found, *self.keys.propose(page, groups, most, own))
 
-    def _list_led(
-        self, probe: Probe, groups: Iterable[str], limits: Limits
+    def list_led(
+        self, probe: Probe, limits: Limits, groups: Iterable[str] | None = None
     ) -> tuple[dict[int, Candidate], bool]:
-        """List the documents of near fingerprints, and whether these are all."""
+        """List the documents of near fingerprints, of some groups or all; and whether this is all.
+
+        Those of the nearest fingerprints come first.
+        """
         if not probe.near:
             return {}, probe.complete
-        bits_of, hashes = {near: bits for bits, near in probe.near}, {*map(hash_text, groups)}
-        leads, crowded = self.read_leads(bits_of, limits.in_bucket)
-        numbers = ((near, number) for near, group, number in leads if group in hashes)
+        bits_of, hashes = {near: bits for bits, near in probe.near}, {*map(hash_text, groups or ())}
+        keys = list(map(octets, bits_of))
+        rows, crowded = self.values.read_sets(FINGERPRINTS, keys, limits.in_bucket)
+        leads = _LEADS.iter_unpack(rows)
+        any_of = groups is None
+        numbers = ((near, number) for near, group, number in leads if any_of or group in hashes)
         some = islice(numbers, limits.most)
         found = {number: Candidate(bits_of[near], number) for near, number in some}
         # There may be more fingerprints than are used, those of other groups included.

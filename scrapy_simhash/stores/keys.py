@@ -256,7 +256,7 @@ class KeyTable:
         named = name_keys(record.facts, record.facts.group, self.seed)
         own = islice(self._climb(keys_of(record)), KEYS_OF_A_PAGE)
         for key in (*named, *own):
-            self._values.discard(KEYS, octets(key), octets(number))
+            self._values.delete(KEYS, octets(key), octets(number))
             self._under.get(key, set()).discard(number)
 
     def _add(self, key: int, number: int) -> None:

@@ -84,6 +84,9 @@ class Header(msgspec.Struct, array_like=True):
 class KeyValues(ABC):
     """One transaction, see `Engine.run`; it sees its own writes."""
 
+    header: bytes | None
+    """The row of the header, as it was when the transaction began."""
+
     @abstractmethod
     def get(self, table: str, *keys: bytes) -> list[bytes | None]:
         """Get the value of each key, or None."""
@@ -93,8 +96,8 @@ class KeyValues(ABC):
         """Write the value of a key, whatever was there."""
 
     @abstractmethod
-    def delete(self, table: str, key: bytes) -> None:
-        """Delete a key with its value, or a whole set, if it is there."""
+    def delete(self, table: str, key: bytes, member: bytes = b"") -> None:
+        """Delete a key with its value, a whole set, or a member of it, if it is there."""
 
     @abstractmethod
     def scan(self, table: str, prefix: bytes = b"") -> Iterator[tuple[bytes, bytes]]:
@@ -107,10 +110,6 @@ class KeyValues(ABC):
     @abstractmethod
     def add(self, table: str, key: bytes, member: bytes) -> None:
         """Add a member to a set, unless it is there."""
-
-    @abstractmethod
-    def discard(self, table: str, key: bytes, member: bytes) -> None:
-        """Remove a member from a set, if it is there."""
 
     @abstractmethod
     def read_sets(

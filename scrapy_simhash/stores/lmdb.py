@@ -29,7 +29,7 @@ import psutil
 from lmdb.verify import VerifyError, verify
 
 from scrapy_simhash._files import make_folder, sync_folder
-from scrapy_simhash.errors import StoreUnavailableError, StoreUnusableError
+from scrapy_simhash.errors import StoreError, StoreUnavailableError, StoreUnusableError
 from scrapy_simhash.stores.keyvalues import (
     DOCUMENTS,
     HEADER,
@@ -62,6 +62,7 @@ OPTIONS: dict[str, Any] = {
     "max_dbs": 32,
     "max_readers": 512,  # commands and crawls at the same time; the default is 126
     "mode": 0o600,
+    "readahead": False,  # probes read scattered pages: reading ahead makes them slower
     "lib_version": 0,  # or an environment variable of the user would decide the file's format
 }
 # To make a store or to open a small one takes milliseconds.
@@ -77,6 +78,8 @@ _LAST = b"last"
 # By the name of the database: how LMDB opens it.
 DATABASES = {name: dict[str, Any]() for name in VALUES}
 DATABASES |= {name: {"dupsort": True, "dupfixed": True} for name in SETS}
+_RESTORE = "Restore it from a backup; to start over, move it away yourself"
+_AGAIN = ": wait until that has ended, and run this again"
 # While it is there, the next process verifies the file.
 _SUSPECT_FILE = "suspect"
 # So often a growing file must look damaged to be so. For one look, a commit has microseconds.
@@ -148,8 +151,7 @@ class LmdbEngine(Engine):
                 )
             make_folder(folder)
             self._user = self._lock_folder(stack)
-            self.env = self._open_file()
-            stack.callback(self.env.close)
+            self._open_file(stack)
             self._file_number = self._data.stat().st_ino
             if not self.readonly:
                 turns = folder / "writer.lock"
@@ -163,8 +165,7 @@ class LmdbEngine(Engine):
                 self.env.reader_check()
                 (folder / _SUSPECT_FILE).unlink(missing_ok=True)  # it was verified
             for name, flags in DATABASES.items():
-                database = self.env.open_db(name.encode(), create=False, **flags)
-                self._databases[name] = database
+                self._databases[name] = self.env.open_db(name.encode(), create=False, **flags)
             with suppress(OSError):  # see `_lock_folder`
                 fcntl.flock(self._user, fcntl.LOCK_SH)  # who made the store is a user from now on
             self._closing = stack.pop_all()
@@ -179,13 +180,10 @@ class LmdbEngine(Engine):
         def lock() -> None:
             fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB if self._data.exists() else _NOW)
 
+        told = "is being made by another process, or is open there though its file was removed"
+        refused = StoreUnusableError(f"the store at {self._folder} {told}{_AGAIN}")
         try:
-            _wait_for(lock, time.monotonic() + _OPENING_SECONDS)
-        except BlockingIOError:
-            raise StoreUnusableError(
-                f"the store at {self._folder} is being made by another process, or is open there "
-                "though its file was removed: wait until that has ended, and run this again"
-            ) from None
+            _take(lock, _OPENING_SECONDS, refused)
         except OSError as error:  # NFS does not lock folders
             if os.environ.get(ALLOW_NETWORK) != "1":
                 raise StoreUnusableError(_NETWORK.format(self._folder, error)) from error
@@ -193,32 +191,64 @@ class LmdbEngine(Engine):
 
     def keep_out(self) -> None:
         """Let nobody open the store until it is closed; a StoreUnusableError if somebody has."""
-        try:
-            fcntl.flock(self._user, _NOW)
-        except BlockingIOError:
-            raise StoreUnusableError(
-                f"the store at {self._folder} is open in another process (`fuser {self._data}` "
-                "names it): wait until that has ended, and run this again"
-            ) from None
+        told = f"is open in another process (`fuser {self._data}` names it)"
+        refused = StoreUnusableError(f"the store at {self._folder} {told}{_AGAIN}")
+        _take(partial(fcntl.flock, self._user, _NOW), 0, refused)
 
-    def _open_file(self) -> lmdb.Environment:
-        if exists := self._data.exists():
-            _require_ours(self._folder)
-        try:
-            return lmdb.open(
-                str(self._folder),
-                readonly=self.readonly,
-                sync=self.synced,
-                lock=os.access(self._folder, os.W_OK),
-                # Probes read scattered pages: reading ahead makes them slower.
-                readahead=False,
-                **OPTIONS,
-            )
-        except lmdb.Error:
-            if not exists:
-                # LMDB began it just now on a full disk; later it would look like a foreign one.
-                self._data.unlink(missing_ok=True)
-            raise
+    def _open_file(self, stack: ExitStack) -> None:
+        """Open the file; one that is refused is as it was, and nothing is beside it."""
+        lock, exists = self._folder / LOCK_FILE, self._data.exists()
+        if exists and not self._data.stat().st_size:
+            raise StoreUnusableError(f"{self._data} is empty: its content was lost. {_RESTORE}")
+        # Without LMDB's lock file, the file was copied here and has not been opened since.
+        copied = exists and not lock.exists()
+        with ExitStack() as undo:
+            if not exists or copied:
+                # What LMDB began on a full disk would look like a foreign file later.
+                undo.callback((lock if exists else self._data).unlink, missing_ok=True)
+            seen = os.access(self._folder, os.W_OK)  # by writers, who keep what it reads
+            flags = {"readonly": self.readonly, "sync": self.synced, "lock": seen}
+            self.env = stack.enter_context(lmdb.open(str(self._folder), **flags, **OPTIONS))
+            if exists:
+                self._require_ours(suspect=copied or (self._folder / _SUSPECT_FILE).exists())
+            undo.pop_all()
+
+    def _require_ours(self, *, suspect: bool) -> None:
+        """Refuse a file that LMDB would crash on, that is damaged, or no store."""
+        # Where writers do not see who reads, what they write may look like damage: better to refuse
+        # once too often.
+        with self.env.begin() as transaction:
+            needed = self.measure()
+            size = self._data.stat().st_size  # read last, as the file only grows
+            # An undamaged file may end before pages that a transaction allocated and freed.
+            short = size < needed
+            if (short or suspect) and (problems := self._list_damage()):
+                what = f"cut short: {size:,} of {needed:,} bytes" if short else "damaged"
+                raise StoreUnusableError(f"{self._data} is {what}: {problems[0]}. {_RESTORE}")
+            found = list(transaction.cursor().iternext(values=False))
+            if HEADER.encode() in found:
+                header = self.env.open_db(HEADER.encode(), transaction, create=False)
+                if packed := transaction.get(HEADER_KEY, db=header):
+                    unpack_header(packed)
+            elif found:  # without any, its maker was killed
+                raise StoreUnusableError(
+                    f"{self._folder} is not a store of scrapy_simhash but an LMDB file with "
+                    f"{', '.join(map(repr, found[:8]))}; name another folder"
+                )
+
+    def _list_damage(self) -> list[str]:
+        """List the damage in the pages of the file; the caller holds a read transaction."""
+        # Not by LMDB, which damage could abort.
+        # If a commit makes the file longer meanwhile, its new pages seem to be missing.
+        for _ in range(_MOST_LOOKS):
+            size = self._data.stat().st_size
+            try:
+                problems = list(verify(str(self._data)))  # type: ignore[no-untyped-call]
+            except VerifyError as error:
+                problems = [str(error)]
+            if not problems or self._data.stat().st_size == size:
+                break
+        return problems
 
     def run(self, work: Callable[[LmdbValues], Result], *, writing: bool) -> Result:
         if os.getpid() != self._pid:
@@ -242,17 +272,14 @@ class LmdbEngine(Engine):
     @contextmanager
     def _turn(self) -> Iterator[None]:
         """Take the turn to write: LMDB's own lock has no time-out."""
+        refused = StoreUnavailableError(
+            f"another process has been writing to the store at {self._folder} for more than "
+            f"{WAIT_SECONDS:g} seconds (`fuser {self._data}` names all that may); if it is "
+            "stopped (Ctrl-Z, a debugger), let it go on (`kill -CONT`) or end it"
+        )
+        seconds, self._wait_seconds = self._wait_seconds, _WAIT_AGAIN_SECONDS
         # A forked child does not inherit this lock.
-        lock = partial(fcntl.lockf, self._turns, _NOW)
-        try:
-            _wait_for(lock, time.monotonic() + self._wait_seconds)
-        except BlockingIOError:
-            self._wait_seconds = _WAIT_AGAIN_SECONDS
-            raise StoreUnavailableError(
-                f"another process has been writing to the store at {self._folder} for more than "
-                f"{WAIT_SECONDS:g} seconds (`fuser {self._data}` names all that may); if it is "
-                "stopped (Ctrl-Z, a debugger), let it go on (`kill -CONT`) or end it"
-            ) from None
+        _take(partial(fcntl.lockf, self._turns, _NOW), seconds, refused)
         try:
             self._wait_seconds = WAIT_SECONDS
             there = self._data.stat().st_ino if self._data.exists() else 0
@@ -270,7 +297,7 @@ class LmdbEngine(Engine):
         suspect = isinstance(error, (lmdb.CorruptedError, lmdb.PageNotFoundError, lmdb.PanicError))
         cure = _find_cure(error, "failed")
         if cure == _CURES["EIO"]:
-            suspect = _has_room(self._data)
+            suspect = self._data.exists() and _has_room(self._data)  # nobody reopens one in memory
             cure = cure if suspect else _FULL
         text = f"the store at {self._folder} {cure} ({error})"
         if suspect:
@@ -296,9 +323,7 @@ class LmdbEngine(Engine):
         return int((self.env.info()["last_pgno"] + 1) * self.env.stat()["psize"])
 
     def find_damage(self) -> list[str]:
-        if not self._data.exists():  # of a store in memory
-            return []
-        return self.run(lambda _: _find_damage(self._data), writing=False)
+        return self.run(lambda _: self._list_damage(), writing=False)
 
     def close(self) -> None:
         if os.getpid() == self._pid:  # a forked child has a copy
@@ -310,6 +335,7 @@ class MemoryEngine(LmdbEngine):
     """A store of this process: the file of LMDB has no name any more once it is open."""
 
     synced = False
+    find_damage = Engine.find_damage
 
     def open(self) -> None:
         # However this process ends, nothing is left.
@@ -320,14 +346,16 @@ class MemoryEngine(LmdbEngine):
         self._file_number = 0  # it is gone
 
 
-def _wait_for(lock: Callable[[], object], deadline: float) -> None:
-    """Call what locks until it does, or raise a BlockingIOError after the deadline."""
-    while time.monotonic() < deadline:
+def _take(lock: Callable[[], object], seconds: float, refused: StoreError) -> None:
+    """Call what locks until it does, or raise an error if somebody else has it for so long."""
+    deadline = time.monotonic() + seconds
+    while True:
         with suppress(BlockingIOError):
             lock()
             return
+        if time.monotonic() > deadline:
+            raise refused
         time.sleep(_PAUSE_SECONDS)
-    lock()
 
 
 @dataclass(eq=False)
@@ -336,6 +364,9 @@ class LmdbValues(KeyValues):
 
     transaction: lmdb.Transaction[bytes]
     databases: Mapping[str, lmdb._Database]
+
+    def __post_init__(self) -> None:
+        (self.header,) = self.get(HEADER, HEADER_KEY)
 
     def close(self) -> None:
         """Let the transaction go: until it is collected, it has one of LMDB's 512 readers."""
@@ -350,8 +381,8 @@ class LmdbValues(KeyValues):
         if not self.transaction.put(key, value, append=True, db=database):
             self.transaction.put(key, value, db=database)
 
-    def delete(self, table: str, key: bytes) -> None:
-        self.transaction.delete(key, db=self.databases[table])
+    def delete(self, table: str, key: bytes, member: bytes = b"") -> None:
+        self.transaction.delete(key, member, db=self.databases[table])
 
     def scan(self, table: str, prefix: bytes = b"") -> Iterator[tuple[bytes, bytes]]:
         cursor = self.transaction.cursor(self.databases[table])
@@ -362,9 +393,6 @@ class LmdbValues(KeyValues):
         # LMDB takes members of another width, and then loses some.
         assert len(key + member) == SETS[table]  # noqa: S101
         self.transaction.put(key, member, db=self.databases[table])
-
-    def discard(self, table: str, key: bytes, member: bytes) -> None:
-        self.transaction.delete(key, member, db=self.databases[table])
 
     def read_sets(
         self, table: str, keys: Sequence[bytes], in_bucket: int | None = None
@@ -396,59 +424,8 @@ def _require_local(folder: Path) -> None:
         raise StoreUnusableError(_NETWORK.format(folder, kind))
 
 
-def _require_ours(folder: Path) -> None:
-    """Refuse a file that LMDB would crash on, or that is no store; verify a suspect one."""
-    data, restore = folder / DATA_FILE, "Restore it from a backup; to start over, move it away"
-    if not data.stat().st_size:
-        raise StoreUnusableError(f"{data} is empty: its content was lost. {restore} yourself")
-    # Without LMDB's lock file, the file was copied here and has not been opened since.
-    copied, writable = not (folder / LOCK_FILE).exists(), os.access(folder, os.W_OK)
-    # A read transaction that writers see keeps the pages unchanged. They see none who cannot write
-    # here, so their writes may look like damage: better to refuse once too often.
-    lock = writable and not copied
-    with (
-        lmdb.open(str(folder), readonly=True, lock=lock, **OPTIONS) as env,
-        env.begin() as transaction,
-    ):
-        needed = (env.info()["last_pgno"] + 1) * env.stat()["psize"]
-        size = data.stat().st_size  # read last, as the file only grows
-        # An undamaged file may end before pages that a transaction allocated and freed.
-        short = size < needed
-        suspect = writable and (folder / _SUSPECT_FILE).exists()
-        if (short or copied or suspect) and (problems := _find_damage(data)):
-            what = f"cut short: {size:,} of {needed:,} bytes" if short else "damaged"
-            raise StoreUnusableError(f"{data} is {what}: {problems[0]}. {restore} yourself")
-        found = list(transaction.cursor().iternext(values=False))
-        if HEADER.encode() in found:
-            header = env.open_db(HEADER.encode(), transaction, create=False)
-            if packed := transaction.get(HEADER_KEY, db=header):
-                unpack_header(packed)
-        elif found:  # without any, its maker was killed
-            raise StoreUnusableError(
-                f"{folder} is not a store of scrapy_simhash but an LMDB file with "
-                f"{', '.join(map(repr, found[:8]))}; name another folder"
-            )
-
-
-def _find_damage(data: Path) -> list[str]:
-    """List the damage in the pages of a file; the caller holds a read transaction."""
-    # Not by LMDB, which damage could abort.
-    # If a commit makes the file longer meanwhile, its new pages seem to be missing.
-    for _ in range(_MOST_LOOKS):
-        size = data.stat().st_size
-        try:
-            problems = list(verify(str(data)))  # type: ignore[no-untyped-call]
-        except VerifyError as error:
-            problems = [str(error)]
-        if not problems or data.stat().st_size == size:
-            break
-    return problems
-
-
 def _has_room(data: Path) -> bool:
-    """Whether a file may grow; False for one without a name, which nobody can open any more."""
-    if not data.exists():
-        return False
+    """Whether a file may grow."""
     disk, (limit, _) = os.statvfs(data.parent), resource.getrlimit(resource.RLIMIT_FSIZE)
     room = disk.f_bavail * disk.f_frsize
     if limit != resource.RLIM_INFINITY:

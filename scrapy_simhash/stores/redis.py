@@ -131,6 +131,7 @@ class RedisValues(KeyValues):
         # What this transaction puts in its place, and which members it adds (True) or removes then.
         self._put: dict[Row, bytes | None] = {}
         self._changed: defaultdict[Row, dict[bytes, bool]] = defaultdict(dict)
+        (self.header,) = self.get(*_HEADER)
 
     def ask(self, *commands: _Command) -> list[Any]:
         """Read in one round trip, the header last: then it was the same all the time."""
@@ -204,15 +205,15 @@ class RedisValues(KeyValues):
     def put(self, table: str, key: bytes, value: bytes) -> None:
         self._put[table, key] = value
 
-    def delete(self, table: str, key: bytes) -> None:
-        self._put[table, key] = None
-        self._changed.pop((table, key), None)
+    def delete(self, table: str, key: bytes, member: bytes = b"") -> None:
+        if member:
+            self._changed[table, key][member] = False
+        else:
+            self._put[table, key] = None
+            self._changed.pop((table, key), None)
 
     def add(self, table: str, key: bytes, member: bytes) -> None:
         self._changed[table, key][member] = True
-
-    def discard(self, table: str, key: bytes, member: bytes) -> None:
-        self._changed[table, key][member] = False
 
     def commit(self) -> bool:
         """Write all changes at once, or none, if others changed what they rest on: then False."""
@@ -341,7 +342,7 @@ class RedisEngine(Engine):
             raise NoAnswerError(text) from error
 
     def exists(self) -> bool:
-        return self.run(lambda values: values.get(*_HEADER) != [None], writing=False)
+        return self.run(lambda values: values.header is not None, writing=False)
 
     def open(self) -> None:
         if self.readonly and not self.exists():

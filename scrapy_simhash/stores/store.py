@@ -7,13 +7,13 @@ from collections import Counter
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from functools import lru_cache, partial
-from importlib.metadata import PackageNotFoundError, version
 from itertools import count
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 from msgspec import structs
 
+from scrapy_simhash import __version__
 from scrapy_simhash.errors import (
     DamagedError,
     StoreMismatchError,
@@ -39,6 +39,7 @@ from scrapy_simhash.stores.documents import (
     unpack_row,
     unseal,
 )
+from scrapy_simhash.stores.keys import KeyTable
 from scrapy_simhash.stores.keyvalues import (
     DOCUMENTS,
     FORMAT,
@@ -51,7 +52,7 @@ from scrapy_simhash.stores.keyvalues import (
     number_of,
 )
 from scrapy_simhash.stores.upkeep import Check, add_duplicates, read_table, rebuild
-from scrapy_simhash.tables import DEFAULT_DESIGN, Limits, Prober, parse_design
+from scrapy_simhash.tables import DEFAULT_DESIGN, Limits, parse_design
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
@@ -95,16 +96,15 @@ class Store(AbstractContextManager["Store"]):
         self.url, self.readonly, self.engine = engine.url, engine.readonly, engine
         self._hosts = Hosts()
         self.dissolved: set[int] = set()
-        self._known_hosts: dict[str, bool] = {}
         self._recall_header = lru_cache(maxsize=1)(self._read_header)
         self.distance = 0  # until the design is known
 
         def make(values: KeyValues) -> None:
-            if values.get(HEADER, HEADER_KEY) == [None] and not any(values.scan(DOCUMENTS)):
+            if values.header is None and not any(values.scan(DOCUMENTS)):
                 # A secret: whoever does not know it cannot craft a page with another's fingerprint.
                 drawn = secrets.randbits(64) if seed is None else seed
                 given = recipe or Recipe(), design.name, drawn, rule or "words"
-                made = Header(FORMAT, _find_version(), *given)
+                made = Header(FORMAT, __version__, *given)
                 values.put(HEADER, HEADER_KEY, pack_row(HEADER_KEY, made))
 
         try:
@@ -138,16 +138,16 @@ class Store(AbstractContextManager["Store"]):
 
     def _begin(self, values: KeyValues) -> Documents:
         """Read the header first: another process may have changed the tables."""
-        (packed,) = values.get(HEADER, HEADER_KEY)
-        if packed is None:
+        if values.header is None:
             what = "was not made to its end; crawl again, which does that"
             if any(values.scan(DOCUMENTS)):
                 what = "has no header; restore it from a backup"
             raise StoreUnusableError(f"the store at {self.url} {what}")
-        header, prober = self._recall_header(packed)
-        return Documents(values, prober, header, self.dissolved, self._known_hosts)
+        header = self._recall_header(values.header)
+        keys = KeyTable(values, header.seed, self.dissolved)
+        return Documents(values, header, parse_design(header.design), keys)
 
-    def _read_header(self, packed: bytes) -> tuple[Header, Prober]:
+    def _read_header(self, packed: bytes) -> Header:
         """Read a header, and refuse that of another store."""
         header = unpack_header(packed)
         for name, given in self._wanted.items():
@@ -165,12 +165,12 @@ class Store(AbstractContextManager["Store"]):
                 f"{design.reach_bits} bits but not for distance {self.distance}; rebuild them with "
                 "a wider design"
             )
-        return header, Prober(design)
+        return header
 
     @property
     def design(self) -> str:
         """Name of the table design, which another process may change."""
-        return self.read(lambda stored: stored.prober.design.name)
+        return self.read(lambda stored: stored.header.design)
 
     def close(self) -> None:
         """Close the store; a second call does nothing."""
@@ -233,14 +233,11 @@ class Store(AbstractContextManager["Store"]):
         bits = self.distance if distance is None else distance
 
         def work(stored: Documents) -> list[Match]:
-            near = stored.near(fingerprint, Limits(bits)).near
-            distances = {found: distance for distance, found in near}
-            leads, _ = stored.read_leads(distances)
-            records = stored.get_all(number for *_, number in leads)
+            limits = Limits(bits)
+            found, _ = stored.list_led(stored.near(fingerprint, limits), limits)
             return [
-                Match(number, found, distances[found], records[number].facts.url)
-                for found, _, number in leads
-                if number in records
+                Match(number, record.facts.fingerprint, found[number].distance, record.facts.url)
+                for number, record in stored.get_all(found).items()
             ]
 
         return self.read(work)
@@ -296,8 +293,8 @@ class Store(AbstractContextManager["Store"]):
                 "store": self.url,
                 "version": stored.header.version,
                 "recipe": structs.asdict(self.recipe),
-                "design": stored.prober.design.name,
-                "complete_for_bits": stored.prober.design.reach_bits,
+                "design": stored.header.design,
+                "complete_for_bits": stored.design.reach_bits,
                 "fingerprints": read_table(stored, 0).size,
                 "documents": states.total(),
                 **({"damaged": states["damaged"]} if states["damaged"] else {}),
@@ -347,7 +344,7 @@ class Store(AbstractContextManager["Store"]):
         """
 
         def work(stored: Documents) -> dict[str, int]:
-            design = stored.prober.design if tables is None else parse_design(tables)
+            design = stored.design if tables is None else parse_design(tables)
             choose_distance(self.distance, design, self.rule)
             return rebuild(stored, design)
 
@@ -389,13 +386,6 @@ def _add_texts(stored: Documents, records: Mapping[int, Record]) -> list[StoredD
     return [StoredDocument(number, each, texts.get(number)) for number, each in records.items()]
 
 
-def _find_version() -> str:
-    try:
-        return version("scrapy-simhash")
-    except PackageNotFoundError:
-        return "of an unknown version"
-
-
 def unpack_header(packed: bytes) -> Header:
     """Read a header; refuses one that is damaged, or of another format."""
     try:
@@ -420,13 +410,9 @@ def choose_distance(distance: int | None, design: Design, rule: str) -> int:
         raise ValueError(f"rule {rule!r} must be one of {', '.join(DEFAULT_DISTANCE_BITS)}")
     if distance is None:
         return min(DEFAULT_DISTANCE_BITS[rule], design.reach_bits)
-    if not 0 <= distance <= design.reach_bits:
-        names = (name for name in ("4", "4+2", "4+3") if parse_design(name).reach_bits >= distance)
-        settings = (f"SIMHASH_TABLES = {name!r}" for name in names)
-        wider = next(settings, "one that `scrapy simhash plan` names")
-        raise StoreMismatchError(
-            f"distance {distance}: table design {design.name} is complete for 0 to "
-            f"{design.reach_bits} bits; take a smaller SIMHASH_DISTANCE, or a wider design, such "
-            f"as {wider} (`scrapy simhash check --rebuild` gives it to a store)"
-        )
+    try:
+        design.flips_for(distance)
+    except ValueError as error:
+        settings = "SIMHASH_DISTANCE and SIMHASH_TABLES; `scrapy simhash check --rebuild` gives it"
+        raise StoreMismatchError(f"{error} ({settings} to a store)") from None
     return distance

@@ -18,7 +18,7 @@ from scrapy_simhash.judging.documents import Record, State
 from scrapy_simhash.pages.facts import Reader
 from scrapy_simhash.pages.features import sort_distinct
 from scrapy_simhash.stores.documents import Documents, list_leads, unpack_wording
-from scrapy_simhash.stores.keys import DISSOLVED
+from scrapy_simhash.stores.keys import DISSOLVED, KeyTable
 from scrapy_simhash.stores.keyvalues import (
     FINGERPRINTS,
     IDENTITIES,
@@ -29,7 +29,7 @@ from scrapy_simhash.stores.keyvalues import (
     cut,
     number_of,
 )
-from scrapy_simhash.tables import ROW, ROW_BYTES, Prober
+from scrapy_simhash.tables import ROW, ROW_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -96,7 +96,7 @@ class Check:
         """Compare each table with the fingerprints of the records."""
         kept = (each for each in self._records.values() if each.state != State.DUPLICATE)
         wanted = {each.facts.fingerprint for each in kept}
-        for number in range(len(self._stored.prober.design.tables)):
+        for number in range(len(self._stored.design.tables)):
             held = {*read_table(self._stored, number).tolist()}
             for each in sorted(wanted ^ held):
                 what = "is missing in" if each in wanted else "leads to nothing in"
@@ -134,7 +134,7 @@ def _list_dissolved(stored: Documents) -> list[bytes]:
 def rebuild(stored: Documents, design: Design) -> dict[str, int]:
     """Write the tables, and all that leads to documents, anew, see `Store.rebuild`."""
     values, dissolved = stored.values, _list_dissolved(stored)
-    stored.dissolved.clear()
+    stored.keys.dissolved.clear()
     for table in (TABLES, *_DERIVED):
         values.clear(table)
     # Other processes remember what is dissolved, so that it stays so.
@@ -145,7 +145,8 @@ def rebuild(stored: Documents, design: Design) -> dict[str, int]:
         sound = [(number, each) for number, each in some if isinstance(each, Record)]
         damaged += len(some) - len(sound)
         # A new one each time, or it would remember all keys.
-        anew = replace(stored, prober=Prober(design), dissolved=remembered)
+        keys = KeyTable(values, stored.header.seed, remembered)
+        anew = replace(stored, design=design, keys=keys)
         anew.read_ahead_of(sound)
         for number, record in sound:
             anew.index(number, record)
@@ -168,11 +169,11 @@ def add_duplicates(stored: Documents, numbers: Iterable[int]) -> list[int]:
 
 def read_table(stored: Documents, number: int) -> NDArray[np.uint64]:
     """Read the distinct fingerprints of a table, sorted; leaves out damaged keys, see `Check`."""
-    lead, key_bytes = bytes((number,)), 1 + stored.prober.design.key_bytes
+    lead, key_bytes = bytes((number,)), 1 + stored.design.key_bytes
     widths = key_bytes, ROW_BYTES - key_bytes
     rows = bytearray()
     for key, rest in stored.values.scan(TABLES, lead):
         if (len(key), len(rest)) == widths:
             rows += key + rest
     permuted = np.frombuffer(rows, ROW)["permuted"].astype(np.uint64)
-    return sort_distinct(stored.prober.design.tables[number].restore(permuted))
+    return sort_distinct(stored.design.tables[number].restore(permuted))

@@ -8,8 +8,8 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from scrapy_simhash.batch import archive as archive_format
 from scrapy_simhash.batch.archive import Archive, write_archive
-from scrapy_simhash.batch.archive import format as archive_format
 from scrapy_simhash.errors import ArchiveError, StoreError
 from scrapy_simhash.tables import parse_design
 from tests.helpers.oracle import distance_between

@@ -373,7 +373,7 @@ def test_the_script_for_spark_submit_is_the_command(tmp_path: Path) -> None:
     require_pyspark()
     arguments = ("spark", "pairs", "documents", "-o", "pairs")
     nowhere = {"JAVA_HOME": str(tmp_path / "nowhere")}
-    job = "scrapy_simhash/batch/spark/job"
+    job = "scrapy_simhash/batch/spark/tasks"
     for script in ((str(ROOT / f"{job}.py"),), ("-m", job.replace("/", "."))):
         done = run_python(*script, *arguments, cwd=tmp_path, extra=nowhere)
         assert done.returncode == 2, done.stderr

@@ -69,7 +69,7 @@ check --store redis://localhost:1 -> redis://localhost:1 cannot be reached -> ch
 -s SIMHASH_REFETCH=-2 check -> SIMHASH_REFETCH =  -> must be 0 to 1,000
 -s SIMHASH_IGNORE=p.. check -> 'p..' is not a CSS selector -> name elements, such as
 -s SIMHASH_NEVER_DROP=( check -> '(' is not a regular expression -> escape
-check --rebuild --tables 20 --store s -> distance 7 -> take a smaller SIMHASH_DISTANCE
+check --rebuild --tables 20 --store s -> distance 7 -> SIMHASH_DISTANCE and SIMHASH_TABLES
 explain --store s word -> 'word' is not a URL -> a text of several words
 log --log nowhere.jsonl -> there is no decision log nowhere.jsonl -> name another with --log
 log --log junk.jsonl -> junk.jsonl -> is not a decision

@@ -97,15 +97,12 @@ class Rows:
     def put(self, table: str, key: bytes, value: bytes) -> None:
         self.values[table, key] = value
 
-    def delete(self, table: str, key: bytes) -> None:
+    def delete(self, table: str, key: bytes, member: bytes = b"") -> None:
         self.values.pop((table, key), None)
-        self.sets.pop((table, key), None)
+        self.sets[table, key] = self.sets[table, key] - {member} if member else set()
 
     def add(self, table: str, key: bytes, member: bytes) -> None:
         self.sets[table, key].add(member)
-
-    def discard(self, table: str, key: bytes, member: bytes) -> None:
-        self.sets[table, key].discard(member)
 
     def scan(self, table: str, prefix: bytes = b"") -> list[tuple[bytes, bytes]]:
         rows = [(*row, value) for row, value in self.values.items()]

@@ -64,7 +64,9 @@ def list_own_imports() -> list[tuple[str, int, str]]:
 
 
 def find_module(dotted: str) -> str | None:
-    """Get the module of this package that an import loads, or None."""
+    """Get the module of this package that an import loads, or None, as for its version."""
+    if dotted == f"{PACKAGE.name}.__version__":
+        return None
     for name in (dotted, dotted.rpartition(".")[0]):
         root, _, rest = name.partition(".")
         if root == PACKAGE.name and rest in MODULES:

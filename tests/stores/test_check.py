@@ -32,7 +32,7 @@ from scrapy_simhash.stores.keyvalues import (
     octets,
 )
 from scrapy_simhash.stores.store import Store
-from scrapy_simhash.tables import Prober, parse_design
+from scrapy_simhash.tables import parse_design
 from tests.helpers.documents import READER, document
 
 A, B, C = 0x0123_4567_89AB_CDEF, 0xFEDC_BA98_7654_3210, 0x00FF_00FF_00FF_00FF
@@ -74,7 +74,7 @@ def write_rows(gone: set[Row], come: set[Row], stored: Documents) -> None:
     values = stored.values
     for table, key, value in gone:
         if table in SETS:
-            values.discard(table, key, value)
+            values.delete(table, key, value)
         else:
             values.delete(table, key)
     for table, key, value in come:
@@ -82,7 +82,7 @@ def write_rows(gone: set[Row], come: set[Row], stored: Documents) -> None:
 
 
 def row_of(table: int, fingerprint: int) -> tuple[bytes, bytes]:
-    return Prober(parse_design("4")).split(fingerprint)[table]
+    return parse_design("4").split(fingerprint)[table]
 
 
 def flip(value: bytes, bit: int) -> bytes:
@@ -110,7 +110,7 @@ def enter(values: KeyValues, number: int) -> None:
 Plant = Callable[[KeyValues], object]
 MENDED: dict[str, tuple[Plant, str]] = {
     "not in another table": (
-        lambda values: values.discard(TABLES, *row_of(2, A)),
+        lambda values: values.delete(TABLES, *row_of(2, A)),
         f"fingerprint {A:016x} is missing in table 2",
     ),
     "only in one table": (
@@ -118,7 +118,7 @@ MENDED: dict[str, tuple[Plant, str]] = {
         f"fingerprint {77:016x} leads to nothing in table 0",
     ),
     "fingerprint leads nowhere": (
-        lambda values: values.discard(FINGERPRINTS, *lead(B, 5, "s")),
+        lambda values: values.delete(FINGERPRINTS, *lead(B, 5, "s")),
         f"document 5 ('{URL}scoped') is missing in fingerprints, at key {B:016x}",
     ),
     "fingerprint leads to another": (

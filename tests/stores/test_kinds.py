@@ -21,12 +21,13 @@ from scrapy_simhash.pages.facts import Recipe
 from scrapy_simhash.stores import keyvalues
 from scrapy_simhash.stores.copying import compact
 from scrapy_simhash.stores.documents import Documents
+from scrapy_simhash.stores.keys import KeyTable
 from scrapy_simhash.stores.keyvalues import FORMAT, IDENTITIES, TABLES, Engine, Header, KeyValues
 from scrapy_simhash.stores.lmdb import MemoryEngine
 from scrapy_simhash.stores.opening import open_as_it_is
 from scrapy_simhash.stores.store import Store
 from scrapy_simhash.stores.upkeep import read_table
-from scrapy_simhash.tables import Limits, Prober, parse_design
+from scrapy_simhash.tables import Limits, parse_design
 from tests.helpers.documents import document, judge, open_lmdb
 from tests.helpers.needing import examples, slow_but
 from tests.helpers.oracle import Rows, distance_between
@@ -72,7 +73,7 @@ def call_set(draw: Random, values: KeyValues | Rows) -> object:
     if action == "add":
         values.add(table, key, member)
     elif action == "discard":
-        values.discard(table, key, member)
+        values.delete(table, key, member)
     elif action == "delete" and draw.random() < 0.2:
         values.delete(table, key)
     others = {each[-len(key) :] for each in draw.sample(NUMBERS, draw.choice((0, 3)))} - {key}
@@ -169,12 +170,11 @@ def test_probe_is_complete_and_exact(engine: Engine, name: str, data: st.DataObj
     query, stored = data.draw(neighbourhoods(name))
     near = sorted((distance_between(query, each), each) for each in stored)
     design = parse_design(name)
-    prober = Prober(design)
 
     def work(values: KeyValues) -> None:
         header = Header(FORMAT, "", Recipe(), name, 0, "words")
-        tables = Documents(values, prober, header, set(), {})
-        for row in chain.from_iterable(map(prober.split, stored)):
+        tables = Documents(values, header, design, KeyTable(values, 0, set()))
+        for row in chain.from_iterable(map(design.split, stored)):
             values.add(TABLES, *row)
         for distance in range(design.reach_bits + 1):
             found = tables.near(query, Limits(distance))

@@ -142,7 +142,7 @@ def test_a_file_that_grows_while_it_is_opened_is_not_taken_for_a_cut_one(
 
         monkeypatch.setattr(lmdb, "open", open_after_a_commit)
         with open_lmdb(tmp_path) as store:
-            assert store.stats()["documents"] == 400
+            assert store.stats()["documents"] == 200
 
 
 @pytest.mark.parametrize(

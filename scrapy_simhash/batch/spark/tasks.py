@@ -1,4 +1,9 @@
-"""The tasks of `scrapy simhash spark`: Parquet in, Parquet out."""
+"""The tasks of `scrapy simhash spark`: Parquet in, Parquet out.
+
+As a script for `spark-submit` it takes the arguments that would follow `scrapy simhash`::
+
+    spark-submit --master yarn .../batch/spark/tasks.py spark pairs hdfs:///in -o hdfs:///pairs
+"""
 
 from __future__ import annotations
 
@@ -25,6 +30,7 @@ from scrapy_simhash.batch.spark.pairs import (
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
+from scrapy.cmdline import execute
 
 from scrapy_simhash.batch.spark.confirm import confirm_pairs
 from scrapy_simhash.batch.spark.pages import (
@@ -248,3 +254,7 @@ def _exists(spark: SparkSession, path: str) -> bool:
     """Return True if a path exists, by Hadoop, which knows the file systems of Spark."""
     system, wanted = open_file_system(spark, path)
     return bool(system.exists(wanted))
+
+
+if __name__ == "__main__":
+    execute(["scrapy", "simhash", *sys.argv[1:]])
