@@ -76,7 +76,7 @@ _LEAST_ALIKE = 0.5
 # Of the main texts of pages that look alike. One word that differs in a text of 32 leaves .83 of
 # its triples, in one of 60 words .9; where words are looked at, so much agrees.
 _LOOKS_ALIKE = 0.9
-ASKED = "that page was asked for once more, and did not change there"
+ASKED = "that page was asked for once more, and never showed this"
 _STAYED = "pages that were asked for once more did not change there"
 _IN_VAIN = "other pages of that folder were asked for once more, and no drop came of it"
 _QUOTED, _DIGITS = re.compile("['\"]"), re.compile(r"\d+")
