@@ -395,7 +395,10 @@ class CrawlJudge:
             url = asked.doubt.page.facts.url
             with suppress(StoreError):  # what earlier crawls saw is lacking then
                 self._store.read(lambda stored: self._hosts.recall(stored, url))
-            if self._refetches.learn(asked, answer):
+            is_asked_again = False
+            with suppress(Exception):
+                is_asked_again = self._refetches.learn(asked, answer)
+            if is_asked_again:
                 return
             if not self._given.config.readonly:
                 noise = self._hosts.get_noise(url)

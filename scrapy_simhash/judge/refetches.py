@@ -213,7 +213,7 @@ class Refetches:
             sought = asked.doubt.sought if is_page else noise.list_counting(url, seconds)
             found, changed = noise.check(sought, first, *answers, parts=is_page)
             asked = asked._replace(changed=(*asked.changed, *changed))
-            noise.note_texts(url, learn(first, answer))
+            noise.note_texts(url, learn(first, answer), first.facts.title)
             slots = {each.slot for each in asked.changed}
             same = [each for each in found if each.slot not in slots]
             if same and self._ask_once_more(asked, answer, seconds, _MOST_ASKED):
@@ -242,6 +242,7 @@ class Refetches:
         if again and self._ask_once_more(asked, answer, seconds, _MOST_ASKED_IN_DOUBT):
             return True
         noise.test(asked.doubt.sought, first, answer)
+        noise.note_texts(url, changes, first.facts.title)
         noise.add(url, changes, seconds, moving)
         return False
 

@@ -113,6 +113,10 @@ class Noise:
         self._own: dict[str, tuple[Change, ...]] = {}
         self._views: dict[str, Sequence[Seen]] = {}
         self._slots: dict[Hashable, Slots] = {}
+        # The first titles of pages on which texts of single blocks were seen to change, and the
+        # slots of which one did under two: others may show texts of their own page, as reviews.
+        self._titles: dict[tuple[Slot, int], str] = {}
+        self._shared: set[Slot] = set()
         # All views have one set of the texts of a slot, of 8 kB.
         self._texts: dict[frozenset[int], frozenset[int]] = {}
         self.version, self.is_recalled = 0, False
@@ -139,7 +143,11 @@ class Noise:
     def list_own(self, url: str) -> tuple[Change, ...]:
         """List what was seen to change at an address itself."""
         own, folder = self._own.get(url, ()), folder_of(url)
-        return tuple(each for each in own if (folder, each.slot) not in self._refuted)
+        return tuple(self._show(each) for each in own if (folder, each.slot) not in self._refuted)
+
+    def _show(self, change: Change) -> Change:
+        """Return a change without texts that may be those of its page."""
+        return change if change.slot in self._shared else change._replace(texts=frozenset())
 
     def add(
         self, url: str, changes: Iterable[Change], seconds: float, moving: Collection[Slot] = ()
@@ -168,9 +176,12 @@ class Noise:
                 self._seen[key] = before.join(now)
         self._touch()
 
-    def note_texts(self, url: str, changes: Iterable[Change]) -> None:
-        """Note what else was seen in slots of single blocks."""
+    def note_texts(self, url: str, changes: Iterable[Change], title: str) -> None:
+        """Note what else was seen in slots of single blocks, on a page with a title."""
         for change in changes:
+            for text in change.texts if len(self._titles) < _MOST_TEXTS * MOST_SLOTS else ():
+                if self._titles.setdefault((change.slot, text), title) != title:
+                    self._shared.add(change.slot)
             if change.texts and (seen := self._seen.get((folder_of(url), change.slot))):
                 self._seen[folder_of(url), change.slot] = seen.join(seen._replace(change=change))
                 self._touch()
@@ -286,5 +297,6 @@ class Noise:
                 texts = frozenset(chain(*(seen.change.texts for seen in each)))
                 texts = self._texts.setdefault(texts, texts)
                 least = min(each, key=lambda seen: seen.seconds)
-                found.append(least._replace(change=least.change._replace(most=most, texts=texts)))
+                change = self._show(least.change._replace(most=most, texts=texts))
+                found.append(least._replace(change=change))
         return sorted(found, key=lambda seen: seen.seconds)

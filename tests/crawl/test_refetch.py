@@ -324,7 +324,9 @@ def show_article(number: int, asked: int, place: int) -> str:
     advert = f"<p>{' '.join(make_words(900 + place % 4, 30))}</p>" if (number + asked) % 5 else ""
     seen = ("just now", f"{place % 7 + 2} minutes ago", f"{place % 5 + 2} hours ago")[place % 3]
     own = f"<p>{' '.join(make_words(number, 14))}</p>{lay_out(make_words(3, 60))}"
-    return f"<title>News</title><h1>News</h1><div>Advertisement</div>{advert}{own}<div>Read {seen}"
+    name = f"News {' '.join(make_words(number, 3))}"
+    head = f"<title>{name}</title><h1>{name}</h1><div>Advertisement</div>"
+    return f"{head}{advert}{own}<div>Read {seen}"
 
 
 async def test_advertisements_among_paragraphs(tmp_path: Path) -> None:
