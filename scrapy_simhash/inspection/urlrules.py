@@ -45,9 +45,8 @@ class UrlRule(NamedTuple):
     place: int = 0
 
     def __str__(self) -> str:
-        if self.segment:
-            return f"{self.host} drop-segment {self.place} {self.segment}"
-        return f"{self.host} drop-parameter {self.parameter}"
+        kind = f"parameter {self.parameter}" if self.parameter else f"segment {self.place} "
+        return f"{self.host} drop-{kind}{self.segment}"
 
     def apply(self, address: Address) -> Address:
         """Return the form of an address of the host, equal to it where nothing is to be changed."""
@@ -194,21 +193,21 @@ def learn(stored: Iterable[StoredDocument]) -> Iterator[FoundRule]:
     Near-duplicates propose rules by what they repeat; pages vote on them that have text enough, at
     addresses that rules may judge.
     """
-    pages = [
-        Page(each, parsed, each.record.original or each.document)
+    pages = {
+        each.document: Page(each, parsed, each.record.original or each.document)
         for each in stored
         if each.facts.sketch and not each.facts.stub and (parsed := parse_address(each.facts.url))
-    ]
-    by_number = {page.document.document: page for page in pages}
+    }
     forms: defaultdict[UrlRule, set[Address]] = defaultdict(set)
-    for page in pages:
-        original = by_number.get(page.document.record.original)
+    for page in pages.values():
+        original = pages.get(page.document.record.original)
         for rule in _find_candidates(page.address, original.address) if original else ():
             forms[rule].add(rule.apply(page.address))
     # A rule that explains a single pair is of no use, and most of what is proposed does.
     proposed = [rule for rule in forms if len(forms[rule]) > 1]
     for rule in sorted(proposed, key=lambda each: -len(forms[each]))[:MOST_RULES]:
-        votes = _list_votes(rule, (page for page in pages if page.address.host == rule.host))
+        of_host = (page for page in pages.values() if page.address.host == rule.host)
+        votes = _list_votes(rule, of_host)
         yield FoundRule(rule, [*votes.values()], _choose_directories(rule, votes))
 
 

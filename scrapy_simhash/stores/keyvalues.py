@@ -194,7 +194,7 @@ class Engine(ABC):
         """Close the store; a second call is harmless."""
 
     def find_damage(self) -> list[str]:
-        """List what is wrong below the rows, as in a file, one line each."""
+        """List what is wrong below the rows, as in a file, a line each; within a transaction."""
         return []
 
 

@@ -141,29 +141,28 @@ class LmdbEngine(Engine):
             return self._data.exists()
 
     def open(self) -> None:
-        folder = self._folder
-        with _explained(folder), ExitStack() as stack:
-            _require_local(folder)
+        with _explained(self._folder), ExitStack() as stack:
+            _require_local(self._folder)
             if self.readonly and not self._data.exists():
                 raise StoreUnusableError(
-                    f"there is no store at {self.url}{', which is a file' * folder.is_file()}; "
-                    "name the folder of an existing one, or crawl first: a crawl makes it"
+                    f"there is no store at {self.url}{', which is a file' * self._folder.is_file()}"
+                    "; name the folder of an existing one, or crawl first: a crawl makes it"
                 )
-            make_folder(folder)
+            make_folder(self._folder)
             self._user = self._lock_folder(stack)
             self._open_file(stack)
             self._file_number = self._data.stat().st_ino
             if not self.readonly:
-                turns = folder / "writer.lock"
+                turns = self._folder / "writer.lock"
                 self._turns = os.open(turns, os.O_RDWR | os.O_CREAT, OPTIONS["mode"])
                 stack.callback(os.close, self._turns)
                 with self._turn(), self.env.begin(write=True) as transaction:
                     for name, flags in DATABASES.items():
                         self.env.open_db(name.encode(), transaction, **flags)
                 # LMDB only syncs the file. Its maker may have been killed before this line.
-                sync_folder(folder)
+                sync_folder(self._folder)
                 self.env.reader_check()
-                (folder / _SUSPECT_FILE).unlink(missing_ok=True)  # it was verified
+                (self._folder / _SUSPECT_FILE).unlink(missing_ok=True)  # it was verified
             for name, flags in DATABASES.items():
                 self._databases[name] = self.env.open_db(name.encode(), create=False, **flags)
             with suppress(OSError):  # see `_lock_folder`
@@ -204,14 +203,19 @@ class LmdbEngine(Engine):
         copied = exists and not lock.exists()
         with ExitStack() as undo:
             if not exists or copied:
-                # What LMDB began on a full disk would look like a foreign file later.
-                undo.callback((lock if exists else self._data).unlink, missing_ok=True)
+                undo.callback(self._take_back, lock if exists else self._data)
             seen = os.access(self._folder, os.W_OK)  # by writers, who keep what it reads
             flags = {"readonly": self.readonly, "sync": self.synced, "lock": seen}
             self.env = stack.enter_context(lmdb.open(str(self._folder), **flags, **OPTIONS))
             if exists:
                 self._require_ours(suspect=copied or (self._folder / _SUSPECT_FILE).exists())
             undo.pop_all()
+
+    def _take_back(self, begun: Path) -> None:
+        """Remove what LMDB began, which may look foreign later, unless somebody uses it by now."""
+        with suppress(StoreUnusableError, OSError):
+            self.keep_out()
+            begun.unlink()
 
     def _require_ours(self, *, suspect: bool) -> None:
         """Refuse a file that LMDB would crash on, that is damaged, or no store."""
@@ -222,7 +226,7 @@ class LmdbEngine(Engine):
             size = self._data.stat().st_size  # read last, as the file only grows
             # An undamaged file may end before pages that a transaction allocated and freed.
             short = size < needed
-            if (short or suspect) and (problems := self._list_damage()):
+            if (short or suspect) and (problems := self.find_damage()):
                 what = f"cut short: {size:,} of {needed:,} bytes" if short else "damaged"
                 raise StoreUnusableError(f"{self._data} is {what}: {problems[0]}. {_RESTORE}")
             found = list(transaction.cursor().iternext(values=False))
@@ -236,8 +240,7 @@ class LmdbEngine(Engine):
                     f"{', '.join(map(repr, found[:8]))}; name another folder"
                 )
 
-    def _list_damage(self) -> list[str]:
-        """List the damage in the pages of the file; the caller holds a read transaction."""
+    def find_damage(self) -> list[str]:
         # Not by LMDB, which damage could abort.
         # If a commit makes the file longer meanwhile, its new pages seem to be missing.
         for _ in range(_MOST_LOOKS):
@@ -321,9 +324,6 @@ class LmdbEngine(Engine):
 
     def measure(self) -> int:
         return int((self.env.info()["last_pgno"] + 1) * self.env.stat()["psize"])
-
-    def find_damage(self) -> list[str]:
-        return self.run(lambda _: self._list_damage(), writing=False)
 
     def close(self) -> None:
         if os.getpid() == self._pid:  # a forked child has a copy

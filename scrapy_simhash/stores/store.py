@@ -315,7 +315,8 @@ class Store(AbstractContextManager["Store"]):
         def find_problems() -> list[str]:
             return self.read(lambda stored: list(Check(stored).find_problems()))
 
-        problems = self.engine.find_damage() or find_problems()
+        damage = self.engine.run(lambda _: self.engine.find_damage(), writing=False)
+        problems = damage or find_problems()
         for _ in range(_CHECKS_BESIDE_OTHERS if self.engine.shared and problems else 0):
             again = set(find_problems())
             problems = [problem for problem in problems if problem in again]
