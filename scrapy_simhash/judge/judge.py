@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from msgspec import structs
 from msgspec.msgpack import decode
 
-from scrapy_simhash._printable import describe_error
+from scrapy_simhash._printable import describe_error, quote
 from scrapy_simhash.errors import (
     NotJudgedError,
     StoreError,
@@ -395,11 +395,11 @@ class CrawlJudge:
             url = asked.doubt.page.facts.url
             with suppress(StoreError):  # what earlier crawls saw is lacking then
                 self._store.read(lambda stored: self._hosts.recall(stored, url))
-            is_asked_again = False
-            with suppress(Exception):
-                is_asked_again = self._refetches.learn(asked, answer)
-            if is_asked_again:
-                return
+            try:
+                if self._refetches.learn(asked, answer):
+                    return
+            except Exception:  # those that wait go on, without what it shows
+                logger.exception("Nothing was learnt from a second answer to %s", quote(url))
             if not self._given.config.readonly:
                 noise = self._hosts.get_noise(url)
                 self._enqueue(Documents.add_noise, host_of(url), noise.describe())

@@ -303,12 +303,6 @@ class StoredDocument(NamedTuple):
         """`done` (its items came through) or `duplicate`."""
         return self.record.state.name.lower()
 
-    @property
-    def text(self) -> str:
-        """What it has in common with pages of its main and whole text, as in the log, or ""."""
-        digest, fingerprint = self.facts.text_digest, self.facts.fingerprint
-        return f"{digest.hex()} {fingerprint:016x}" if digest else ""
-
     def pick(self, *names: str) -> dict[str, Any]:
         """Return these attributes of it, of its record and of its facts, by their names."""
         known = structs.asdict(self.facts)

@@ -183,7 +183,8 @@ class Noise:
                 if self._titles.setdefault((change.slot, text), title) != title:
                     self._shared.add(change.slot)
             if change.texts and (seen := self._seen.get((folder_of(url), change.slot))):
-                self._seen[folder_of(url), change.slot] = seen.join(seen._replace(change=change))
+                texts = seen._replace(change=seen.change._replace(texts=change.texts))
+                self._seen[folder_of(url), change.slot] = seen.join(texts)
                 self._touch()
 
     def describe(self) -> Measured:

@@ -14,6 +14,7 @@ from scrapy_simhash.errors import StoreUnavailableError
 from scrapy_simhash.judge import judge as module
 from scrapy_simhash.judge import young as young_module
 from scrapy_simhash.judge.messages import Again, Outcome
+from scrapy_simhash.judge.refetches import Refetches
 from scrapy_simhash.judge.young import Young
 from scrapy_simhash.judging.documents import Entry, Record, State
 from scrapy_simhash.judging.hosts import SAMPLE, draw_sample
@@ -190,6 +191,16 @@ def test_a_page_for_which_is_asked_once_more_takes_no_time(
                 crawl.judge.take(Again(document, fetched(f"p/{number}"), body))
                 crawl.judge.tick()
                 assert (crawl.find(copy), begun[-1]) == (answer, (0, False))
+
+
+def test_what_breaks_ends_no_wait(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr(Refetches, "learn")
+    text = f"<title>A</title><h1>A</h1><p>{' '.join(make_words(1, 80))}</p><p>Price:"
+    with judging(tmp_path, refetch=10) as crawl:
+        assert crawl.deliver("p/1", f"{text} 1 EUR") == "new"
+        copy = crawl.ask("p/1?by=mail", f"{text} 2 EUR")
+        crawl.judge.take(Again(crawl.refetches[0].document, fetched("p/1"), text.encode()))
+        assert crawl.find(copy) == "new"
 
 
 def test_pages_of_one_host_and_template_cost_no_more(
