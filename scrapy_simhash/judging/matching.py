@@ -296,8 +296,7 @@ class Judge:
         self, document: Document, chosen: list[tuple[Candidate, Facts]], own: int
     ) -> list[_Compared]:
         """Compare a page with the best of its candidates by words, until one is its original."""
-        page, judge = Page.make(document.facts, unpack(document.wording)), RULES[self.rule.name]
-        facts = document.facts
+        facts, judge = document.facts, RULES[self.rule.name]
         found = sorted(
             (each for each in chosen if each[1].scope == facts.scope),
             key=lambda each: _rank(facts, *each),
@@ -312,6 +311,9 @@ class Judge:
             else:
                 sites_of[candidate.number] = sites
         wordings = self.documents.get_wordings(sites_of)
+        if not wordings:
+            return compared
+        page = Page.make(facts, unpack(document.wording))
         for candidate, other in found:
             number = candidate.number
             if number not in wordings:
