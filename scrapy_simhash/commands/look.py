@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import sys
-from collections import deque
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -55,29 +54,18 @@ def _print_log(answer: Answer) -> Iterable[str]:
 
 def _log(config: Config, options: Namespace) -> Iterator[Answer]:
     """List the wanted decisions."""
-    path, last = find_log(config, options.log_path), options.last
-    if last is not None and last < 0:
-        raise ValueError(f"--last {last}: must be 0 or more")
+    path = find_log(config, options.log_path)
     logs.require_log(path)
     crawl = None if options.crawl == logs.ALL_CRAWLS else logs.find_crawl(path, options.crawl)
     url = mask_passwords(options.url or "")
-    lines: Iterable[bytes] = (
-        line
-        for decision, line in logs.read_log(path, crawl)
-        if options.status in {None, decision.status}
-        and (url in decision.url or url in (decision.match_url or ""))
-    )
-    if last is not None:
-        lines = deque(lines, maxlen=last)
-    yield from map(json.loads, lines)
+    for decision, line in logs.read_log(path, crawl):
+        addresses = decision.url, decision.match_url or ""
+        if options.status in {None, decision.status} and any(url in each for each in addresses):
+            yield json.loads(line)
 
 
 def print_explanation(answer: Answer) -> Iterable[str]:
     """Print in one screen how two pages compare, or why one was dropped or kept."""
-    if "verdict" not in answer:  # a stored page near what was named
-        bits = plural(answer["distance"], "bit")
-        yield f"{bits:<7}  {answer['state']:<11}  {printable(answer['url'])}"
-        return
     pages = answer.get("pages") or [{"url": answer["url"]}]
     here, there, *_ = [*map(_describe_page, pages), ""]
     only = [
@@ -192,7 +180,7 @@ def add_commands(make: Make) -> None:
         "Read the decision log, newest last. Times are UTC. The second line of a near-duplicate "
         "names the page it duplicates.",
         _log,
-        "log --last 20",
+        "log --crawl last",
         "log --status near_duplicate --url /print/",
         printer=_print_log,
         takes="store log crawl",
@@ -202,26 +190,20 @@ def add_commands(make: Make) -> None:
     statuses = [*logs.STATUSES, FORGOTTEN, NOT_FOLLOWED]
     add("--status", choices=statuses, metavar="STATUS", help=about)
     add("--url", metavar="TEXT", help="only URLs (or matched URLs) that contain it")
-    add("--last", type=int, metavar="N", help="only the last N decisions")
     add = make(
         "explain",
         "Explain why a URL was dropped or kept, or compare two pages. URLs are looked up in the "
         "store and its log; files are fingerprinted. With a URL or --store, this uses the "
-        "recipe and seed of the store, otherwise the default recipe and seed 0. A file, a "
-        "fingerprint (16 hexadecimal digits) or a text of several words alone lists the stored "
-        "pages within SIMHASH_DISTANCE.",
+        "recipe and seed of the store, otherwise the default recipe and seed 0.",
         lambda config, options: explain(
             config, options.what, options.log_path, stored=options.store is not None
         ),
         "explain http://site.example/again",
         "explain page.html other.html",
-        "explain page.html         # which stored pages are near it?",
-        'explain "some words of a page"',
         printer=print_explanation,
         takes="store log",
     ).add_argument
-    about = "a URL; or a FILE, FINGERPRINT or TEXT; or two URLs or files"
-    add("what", nargs="+", metavar="URL|FILE", help=about)
+    add("what", nargs="+", metavar="URL|FILE", help="a URL, or two URLs or files")
     add = make(
         "report",
         "Write an HTML file that shows what was dropped, and why. It is on the last crawl, or with "

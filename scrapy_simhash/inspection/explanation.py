@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import shlex
 from collections import deque
 from contextlib import nullcontext
@@ -18,10 +17,8 @@ from scrapy_simhash.judge.log import FORGOTTEN, NOT_FOLLOWED, read_log
 from scrapy_simhash.judging.documents import Deciding, Record, State, StoredDocument, make_document
 from scrapy_simhash.judging.matching import CHANGES
 from scrapy_simhash.pages.facts import MOSTLY_NEW, Fetched, Recipe, unpack
-from scrapy_simhash.pages.features import read_words, simhash, weigh_features
 from scrapy_simhash.pages.fingerprint import fingerprint_page
 from scrapy_simhash.stores.opening import open_as_it_is
-from scrapy_simhash.tables import parse_design
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -31,7 +28,6 @@ if TYPE_CHECKING:
     from scrapy_simhash.stores.store import Store
 
 _LINES_SHOWN = 5
-_HEX_FINGERPRINT = re.compile(r"(0x)?[0-9a-fA-F]{16}")
 # As many as the log has of each page.
 _MOST_WORDS = 10
 
@@ -81,23 +77,21 @@ _FORGOTTEN_BECAUSE = {
 def explain(
     config: Config, what: Sequence[str], log_path: str | None, *, stored: bool = False
 ) -> Iterator[dict[str, Any]]:
-    """Explain why a URL was dropped or kept, how two pages compare, or what is near to one.
+    """Explain why a URL was dropped or kept, or how two pages compare.
 
     Two files have seed 0, unless they are compared as pages `stored` there are.
 
     Raises:
-        InspectionError: a file has no fingerprint, or nothing like a page was named.
+        InspectionError: a file has no fingerprint, or neither a URL nor two pages were named.
         OSError: a file cannot be read.
         PartlyFailedError: a page is unknown.
     """
     if len(what) == 1 and _is_url(what[0]):
         yield from _explain_url(config, what[0], find_log(config, log_path))
         return
-    if len(what) == 1:
-        yield from _find_near(config, what[0])
-        return
     if len(what) != 2:  # noqa: PLR2004 - a pair
-        raise InspectionError(f"name one page, or two URLs or files; got {' '.join(what)!r}")
+        given = " ".join(what)
+        raise InspectionError(f"name one URL (http://...), or two URLs or files; got {given!r}")
     stored = stored or any(map(_is_url, what))
     with open_as_it_is(config.store) if stored else nullcontext() as opened:
         first, second = (
@@ -322,29 +316,3 @@ def _read_file(config: Config, name: str, store: Store | None) -> StoredDocument
     document = make_document(made, config.chosen_rule, Fetched(name, identity=b"-"))
     record = Record(document.facts, State.DONE, (), 0.0)
     return StoredDocument(0, record, unpack(document.wording) if document.wording else None)
-
-
-def _find_near(config: Config, what: str) -> Iterator[dict[str, Any]]:
-    """Find the pages of the store within `SIMHASH_DISTANCE` of a file, fingerprint or text."""
-    with open_as_it_is(config.store) as store:
-        # As far as the tables of the store are complete.
-        distance = min(config.distance, parse_design(store.design).reach_bits)
-        for match in store.query(_find_fingerprint(config, store, what), distance):
-            near = {"fingerprint": f"{match.fingerprint:016x}", "distance": match.distance}
-            for document in store.get_documents([match.document]).values():
-                yield near | document.pick("document", "url", "state", "title")
-
-
-def _find_fingerprint(config: Config, store: Store, what: str) -> int:
-    if _HEX_FINGERPRINT.fullmatch(what):
-        return int(what, 16)
-    try:
-        return _read_file(config, what, store).facts.fingerprint
-    except (OSError, ValueError):  # none, too long for a path, or with a NUL: it must be a text
-        if " " in what.strip():
-            words = read_words(what, store.seed)
-            return simhash(*weigh_features(words.hashes, store.recipe.window))
-    raise InspectionError(
-        f"{what!r} is not a URL (http://...), an existing file, a fingerprint (16 hexadecimal "
-        "digits) or a text of several words"
-    )

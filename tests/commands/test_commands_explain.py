@@ -11,7 +11,6 @@ from scrapy_simhash.stores.keyvalues import TEXTS, octets
 from scrapy_simhash.stores.opening import open_store
 from tests.helpers.commanding import (
     AGAIN,
-    HOSTILE_TITLE,
     ONE,
     TWO,
     Run,
@@ -122,20 +121,6 @@ def test_two_files(run: Run, tmp_path: Path) -> None:
     assert len(done.out.splitlines()) <= 24
 
 
-def test_stored_pages_near_to_what_is_named(run: Run, store: Path, tmp_path: Path) -> None:
-    with open_store(str(store), readonly=True) as opened:
-        (one,) = find(opened, ONE)
-    file = tmp_path / "one.html"
-    file.write_text(page(1, title=HOSTILE_TITLE), encoding="utf-8")
-    for what in (f"{one.facts.fingerprint:016x}", file):
-        (near, *_) = run("explain", what, "--store", store, "--json").answers
-        assert (near["url"], near["distance"], near["state"]) == (ONE, 0, "done")
-        assert f"0 bits   done         {ONE}\n" in run.text("explain", what, "--store", store)
-    done = run("explain", "words that no page has", "--store", store)
-    assert (done.exit_code, done.out) == (1, "nothing found\n")
-
-
-A, SITE = 0x0123_4567_89AB_CDEF, "http://site.example/"
 ESCAPED = r"\x1b[2J\u202egnp\x9b\x07\n\x00"
 
 
@@ -143,7 +128,7 @@ ESCAPED = r"\x1b[2J\u202egnp\x9b\x07\n\x00"
     ("command", "shown"),
     [
         *(("check", ""), ("log", ESCAPED), (f"explain {AGAIN}", r"\u202e")),
-        ("prune --scope '' --dry-run", ESCAPED),
+        ("prune --days 0 --dry-run", ESCAPED),
     ],
 )
 def test_hostile_texts_steer_no_terminal(run: Run, store: Path, command: str, shown: str) -> None:
