@@ -15,7 +15,7 @@ from scrapy_simhash._printable import plural, quote, show_share
 from scrapy_simhash.crawl.policy import LEFT_OUT
 from scrapy_simhash.judge.log import FOLLOW, JUDGED, LOSING, PASS
 from scrapy_simhash.judging.documents import STAYS
-from scrapy_simhash.pages.addresses import find_parameter, find_places, find_site, host_of
+from scrapy_simhash.pages.addresses import find_parameter, find_places
 from scrapy_simhash.pages.facts import MOSTLY_NEW
 
 if TYPE_CHECKING:
@@ -162,33 +162,15 @@ _NUMBER = re.compile(r"\d+")
 class Alert(StrEnum):
     """What may speak against a near-duplicate, in words for people."""
 
-    UNLIKE = "at unlike addresses"
-    NUMBER = "with another number in the main text"
-    SITE = "of another site"
-    SESSION = "that differ in a parameter only"
+    UNLIKE = "at unlike addresses repeating"
+    NUMBER = "with another number in the main text, such as"
+    SESSION = "that differ in a parameter only:"
 
 
-# Before what an alert is about; else it is a page that is repeated.
-BEFORE = {Alert.SITE: ":", Alert.SESSION: ":", Alert.NUMBER: ", such as"}
-# Mirrors, and what `scrapy simhash urls` saves requests by, are worth knowing if nothing is wrong.
-_TOLD_TOGETHER = ((Alert.UNLIKE, Alert.NUMBER), (Alert.SITE, Alert.SESSION))
+# What `scrapy simhash urls` saves requests by is worth knowing if nothing is wrong.
+_TOLD_TOGETHER = ((Alert.UNLIKE, Alert.NUMBER), (Alert.SESSION,))
 # Fewer pages in a session are not told, nor a smaller share.
 _LEAST_OF_SESSION, _SHARE_OF_SESSION = 10, 0.5
-
-
-def list_alerts(decision: Decision) -> Iterator[tuple[Alert, str]]:
-    """List what speaks against a near-duplicate, each with the page or site that it is about.
-
-    Whether that is a wall only all pages show, see `Walls`.
-    """
-    url, original = decision.url, decision.match_url or ""
-    own, other = host_of(url), host_of(original)
-    if decision.other_number:
-        yield Alert.NUMBER, ""
-    if own != other and (site := find_site(other)) not in {"", find_site(own)}:
-        yield Alert.SITE, site
-    if original and (name := find_parameter(url, original)):
-        yield Alert.SESSION, name
 
 
 class Examples:
@@ -226,22 +208,29 @@ class Alerts:
 
     def add(self, decision: Decision) -> None:
         """Count a page that was judged, if it is a near-duplicate or shows what others do."""
-        self._walls.add(decision)
+        url, original = decision.url, decision.match_url or ""
+        # Where redirects led to it, the address counts that was asked for: after one, all those of
+        # a login page are alike.
+        places = find_places(decision.requested_url or url, decision.canonical)
+        kept, parameter = find_places(original), original and find_parameter(url, original)
+        if places is not None:
+            self._walls.add(decision, places, kept)
         if decision.status != "near_duplicate" or decision.reason:
             return
         self._pages += 1
-        for alert, about in ((Alert.UNLIKE, decision.match_url or ""), *list_alerts(decision)):
-            _find(self._found[alert], about).add(decision.url)
+        _find(self._found[Alert.UNLIKE], original).add(url)
+        if decision.other_number:
+            _find(self._found[Alert.NUMBER], "").add(url)
+        if parameter:
+            _find(self._found[Alert.SESSION], parameter).add(url)
 
-    def list_repeated(self) -> list[tuple[str, Examples]]:
-        """List the pages that near-duplicates repeat, those with most first."""
-        return sorted(self._found[Alert.UNLIKE].items(), key=lambda each: -each[1].pages)
-
-    def list_told(self) -> Iterator[tuple[Alert, str, Examples]]:
-        """List what has to be told, of each alert the pages and sites with most first."""
+    def list_told(self) -> Iterator[dict[str, Any]]:
+        """List what has to be told, of each alert the pages with most first, ready for JSON."""
         for alert in Alert:
             for about, found in self._rank(alert)[:_MOST_LISTED]:
-                yield alert, about, found
+                is_url = alert is Alert.UNLIKE
+                said = alert if is_url or not about else f"{alert} {about}"
+                yield {"alert": said, "url": about * is_url, **found.describe()}
 
     def are_serious(self) -> bool:
         """Return whether what is described is likely wrong."""
@@ -259,9 +248,8 @@ class Alerts:
             return ""
         (about, first), others = ranked[0], " and others" * (len(ranked) > 1)
         pages = plural(sum(found.pages for _, found in ranked), "near-duplicate")
-        before = BEFORE.get(alert, " repeating")
         urls = " (scrapy simhash urls)" * (alert is Alert.SESSION)
-        return f"{pages} {alert}{before} {quote(about or first.examples[0])}{others}{urls}"
+        return f"{pages} {alert} {quote(about or first.examples[0])}{others}{urls}"
 
     def _rank(self, alert: Alert) -> list[tuple[str, Examples]]:
         found, least = self._found[alert], 1.0
@@ -300,16 +288,8 @@ class Walls:
         # How often documents are repeated under a parameter of a host, the first ones.
         self._repeated: OrderedDict[tuple[str, str], Counter[int]] = OrderedDict()
 
-    def add(self, decision: Decision) -> None:
-        """Note a page that was judged.
-
-        Where redirects led to it, the address counts that was asked for: after one, all those of a
-        login page are alike.
-        """
-        places = find_places(decision.requested_url or decision.url, decision.canonical)
-        original = find_places(decision.match_url)
-        if places is None:
-            return
+    def add(self, decision: Decision, places: Places, original: Places | None) -> None:
+        """Note a page that was judged, by its address and that of the page that it repeats."""
         shape = places[:3]
         _note(_find_last(self._seen, shape, []), places)
         if decision.reason == "changed":  # nothing has led to its new text yet

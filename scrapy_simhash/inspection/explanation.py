@@ -171,10 +171,10 @@ def _explain_line(config: Config, decision: Decision) -> dict[str, Any]:
     if decision.is_judged:
         why = "its items did not come through, its callback has no name, its judge died, or it "
         return {"verdict": f"Judged, but not in the store: {why}was deleted"}
-    return {
-        "verdict": _tell_not_judged(decision.reason, decision.tests),
-        "advice": tell_reason(decision.reason)[1],
-    }
+    why, advice = _REASONS.get(decision.reason, (decision.reason, ""))
+    came = ", so it came through" * (decision.reason != "status")
+    errors = f" ({', '.join(decision.tests)})" * bool(decision.tests)
+    return {"verdict": f"Not judged{came}: {why}{errors}", "advice": advice}
 
 
 def _explain_document(
@@ -249,18 +249,6 @@ def _explain_duplicate(
     passes = "lets it pass when it is fetched again; SIMHASH_NEVER_DROP keeps such addresses"
     advice = f"{undo}\n{passes}" * (not spared)
     return {**explained, "advice": advice, "similarity": document.record.similarity}
-
-
-def tell_reason(reason: str) -> tuple[str, str]:
-    """Tell why a page was not judged, and what to do; "" for nothing."""
-    return _REASONS.get(reason, (reason, ""))
-
-
-def _tell_not_judged(reason: str, errors: Sequence[str]) -> str:
-    """Tell that a page was not judged, why, and that it came through, if it did."""
-    came = ", so it came through" * (reason != "status")
-    why = f" ({', '.join(errors)})" * bool(errors)
-    return f"Not judged{came}: {tell_reason(reason)[0]}{why}"
 
 
 def _tell_duplicate(
