@@ -9,7 +9,7 @@ import sys
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-from scrapy_simhash._printable import mask_passwords, plural, printable
+from scrapy_simhash._printable import mask_passwords, printable
 from scrapy_simhash.config import read_config
 from scrapy_simhash.crawl.running import place_log, place_store
 from scrapy_simhash.errors import InspectionError, PartlyFailedError, StoreError
@@ -126,10 +126,3 @@ def _format(value: object) -> str:
     if isinstance(value, float):
         return f"{value:,.0f}" if abs(value) >= _WHOLE else f"{value:.4g}"
     return printable(value)
-
-
-def describe_match(answer: Answer, prefix: str = "") -> str:
-    """Describe the distance and similarity of another page: 3 bits, 0.98 alike."""
-    alike = answer.get(f"{prefix}similarity")
-    shown = "" if alike is None else f", {alike:.2f} alike"
-    return f"{plural(answer.get(f'{prefix}distance'), 'bit')}{shown}"

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 from scrapy_simhash._files import write_whole
 from scrapy_simhash._printable import format_time, mask_passwords, plural, printable
-from scrapy_simhash.commands.answering import describe_match
 from scrapy_simhash.crawl.running import find_log
 from scrapy_simhash.errors import PartlyFailedError
 from scrapy_simhash.inspection.explanation import explain
@@ -41,13 +40,14 @@ def _print_log(answer: Answer) -> Iterable[str]:
         line += f"  ({printable(answer['reason'])})"
     yield line
     if status == "near_duplicate":
-        yield f"    {describe_match(answer)}, of {printable(answer.get('match_url') or '')}"
+        alike = answer.get("similarity")
+        shown = "" if alike is None else f", {alike:.2f} alike"
+        page = printable(answer.get("match_url") or "")
+        yield f"    {plural(answer.get('distance'), 'bit')}{shown}, of {page}"
     elif status == NOT_FOLLOWED:
         yield f"    a link that only dropped pages have: {printable(answer.get('match_url') or '')}"
     elif answer.get("nearest_tests"):
-        nearest = describe_match(answer, "nearest_")
-        page = printable(answer.get("nearest_url") or "")
-        yield f"    kept; the nearest page is {page} ({nearest}), but:"
+        yield f"    kept; the nearest page is {printable(answer.get('nearest_url') or '')}, but:"
         # What decided, and by what names; counts are in the log.
         yield f"    {printable('; '.join(answer['nearest_tests'][1:3]))}"
 
@@ -104,10 +104,9 @@ def _describe_page(page: Answer) -> str:
     parts = [repr(page["title"][:_LONGEST_NAME]), plural(page["words"], "word")]
     if page["heading"] not in {"", page["title"]}:
         parts.insert(1, f"heading {page['heading'][:_LONGEST_NAME]!r}")
-    parts += filter(None, [page["language"], _STATES.get(page.get("state", ""))])
-    if "time" in page:
-        parts.append(f"fetched {format_time(page['time'])} UTC")
-    if page.get("got_by"):
+    parts += filter(None, [page["language"], _STATES[page["state"]]])
+    parts.append(f"fetched {format_time(page['time'])} UTC")
+    if page["got_by"]:
         parts.append(f"got by {page['got_by']}")
     return f"{printable(page['url'])}\n{', '.join(parts)}"
 
@@ -192,18 +191,15 @@ def add_commands(make: Make) -> None:
     add("--url", metavar="TEXT", help="only URLs (or matched URLs) that contain it")
     add = make(
         "explain",
-        "Explain why a URL was dropped or kept, or compare two pages. URLs are looked up in the "
-        "store and its log; files are fingerprinted. With a URL or --store, this uses the "
-        "recipe and seed of the store, otherwise the default recipe and seed 0.",
-        lambda config, options: explain(
-            config, options.what, options.log_path, stored=options.store is not None
-        ),
+        "Explain why a URL was dropped or kept, or compare the pages of two. URLs are looked up "
+        "in the store and its log.",
+        lambda config, options: explain(config, options.urls, options.log_path),
         "explain http://site.example/again",
-        "explain page.html other.html",
+        "explain http://site.example/one http://site.example/two",
         printer=print_explanation,
         takes="store log",
     ).add_argument
-    add("what", nargs="+", metavar="URL|FILE", help="a URL, or two URLs or files")
+    add("urls", nargs="+", metavar="URL", help="one, or two to compare")
     add = make(
         "report",
         "Write an HTML file that shows what was dropped, and why. It is on the last crawl, or with "

@@ -5,23 +5,21 @@ from __future__ import annotations
 import json
 import shlex
 from collections import deque
-from contextlib import nullcontext
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from scrapy_simhash._printable import mask_passwords, plural
 from scrapy_simhash.crawl.running import find_log
-from scrapy_simhash.errors import InspectionError, NotJudgedError, PartlyFailedError
+from scrapy_simhash.errors import InspectionError, PartlyFailedError
 from scrapy_simhash.inspection.comparing import compare_pages, describe_page
 from scrapy_simhash.judge.log import FORGOTTEN, NOT_FOLLOWED, read_log
-from scrapy_simhash.judging.documents import Deciding, Record, State, StoredDocument, make_document
+from scrapy_simhash.judging.documents import Deciding, Record, StoredDocument
 from scrapy_simhash.judging.matching import CHANGES
-from scrapy_simhash.pages.facts import MOSTLY_NEW, Fetched, Recipe, unpack
-from scrapy_simhash.pages.fingerprint import fingerprint_page
+from scrapy_simhash.pages.facts import MOSTLY_NEW
 from scrapy_simhash.stores.opening import open_as_it_is
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+    from pathlib import Path
 
     from scrapy_simhash.config import Config
     from scrapy_simhash.judge.log import Decision
@@ -74,37 +72,24 @@ _FORGOTTEN_BECAUSE = {
 }
 
 
-def explain(
-    config: Config, what: Sequence[str], log_path: str | None, *, stored: bool = False
-) -> Iterator[dict[str, Any]]:
-    """Explain why a URL was dropped or kept, or how two pages compare.
-
-    Two files have seed 0, unless they are compared as pages `stored` there are.
+def explain(config: Config, urls: Sequence[str], log_path: str | None) -> Iterator[dict[str, Any]]:
+    """Explain why a URL was dropped or kept, or how the pages of two compare.
 
     Raises:
-        InspectionError: a file has no fingerprint, or neither a URL nor two pages were named.
-        OSError: a file cannot be read.
+        InspectionError: neither one nor two URLs were named.
         PartlyFailedError: a page is unknown.
     """
-    if len(what) == 1 and _is_url(what[0]):
-        yield from _explain_url(config, what[0], find_log(config, log_path))
+    if not all(each.startswith(("http://", "https://")) for each in urls) or len(urls) > 2:  # noqa: PLR2004 - a pair
+        raise InspectionError(f"name a URL (http://...), or two of them; got {' '.join(urls)!r}")
+    if len(urls) == 1:
+        yield from _explain_url(config, urls[0], find_log(config, log_path))
         return
-    if len(what) != 2:  # noqa: PLR2004 - a pair
-        given = " ".join(what)
-        raise InspectionError(f"name one URL (http://...), or two URLs or files; got {given!r}")
-    stored = stored or any(map(_is_url, what))
-    with open_as_it_is(config.store) if stored else nullcontext() as opened:
-        first, second = (
-            _find_documents(opened, name)[-1]
-            if opened is not None and _is_url(name)
-            else _read_file(config, name, opened)
-            for name in what
-        )
-        yield compare_pages(config, opened, first, second)
-
-
-def _is_url(what: str) -> bool:
-    return what.startswith(("http://", "https://"))
+    with open_as_it_is(config.store) as store:
+        found = store.find_documents(urls)
+        for url in urls:
+            if not found[url]:
+                raise PartlyFailedError(f"{url} is not in the store; name it as it was fetched")
+        yield compare_pages(config, store, *(found[url][-1] for url in urls))
 
 
 class _Logged:
@@ -283,24 +268,3 @@ def _tell_duplicate(
 
 def _show_words(words: Sequence[str]) -> str:
     return repr(" ".join(words) + " ..." * (len(words) >= _MOST_WORDS))
-
-
-def _find_documents(store: Store, url: str) -> list[StoredDocument]:
-    """Find the documents of a URL, or raise an error."""
-    documents = store.find_documents([url])[url]
-    if not documents:
-        raise PartlyFailedError(f"{url} is not in the store; name it as it was fetched")
-    return documents
-
-
-def _read_file(config: Config, name: str, store: Store | None) -> StoredDocument:
-    """Read an HTML file like a document, by recipe and seed of a store, or the default ones."""
-    recipe, seed = (store.recipe, store.seed) if store else (Recipe(), 0)
-    body = Path(name).read_bytes()
-    try:
-        made = fingerprint_page(body, recipe=recipe, seed=seed, ignore=config.ignore)
-    except NotJudgedError as error:
-        raise InspectionError(f"{name} has no fingerprint: {error.reason} {error.detail}") from None
-    document = make_document(made, config.chosen_rule, Fetched(name, identity=b"-"))
-    record = Record(document.facts, State.DONE, (), 0.0)
-    return StoredDocument(0, record, unpack(document.wording) if document.wording else None)

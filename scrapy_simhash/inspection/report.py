@@ -24,7 +24,6 @@ from scrapy_simhash._printable import (
     printable,
     show,
     show_bytes,
-    show_progress,
 )
 from scrapy_simhash.crawl.policy import LEFT_OUT
 from scrapy_simhash.crawl.running import find_log
@@ -230,9 +229,8 @@ def write_report(
         require_log(log)
         named = None if crawl == ALL_CRAWLS else find_crawl(log, crawl)
         damaged: list[str] = []
-        with show_progress("bytes of the log") as progress:
-            for decision, _ in read_log(log, named, damaged=damaged, progress=progress):
-                counted.add(decision)
+        for decision, _ in read_log(log, named, damaged=damaged):
+            counted.add(decision)
         if damaged:
             missing.append(f"{len(damaged):,} lines of the log {log} are damaged.")
         if not counted.crawls:

@@ -88,9 +88,7 @@ async def test_verdict_is_in_meta_flags_stats_and_log(
     assert verdict["fingerprint"] == first["fingerprint"]
     assert verdict["match_document"] == first["document"] > 0
     assert verdict["similarity"] > 0.99
-    assert (first["language"], first["extractor"]) == ("en", "turbohtml")
     assert len(verdict["fingerprint"]) == 16
-    assert verdict["features"] > 200
     assert min(verdict["read_ms"], verdict["store_ms"]) > 0
     assert len({decision["crawl"] for decision in done.decisions}) == 1
     assert json.loads(json.dumps(verdict)) == verdict
