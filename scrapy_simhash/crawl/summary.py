@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from scrapy_simhash.pages.addresses import Places
 
 # Of more pages than this share that were not judged, a crawl warns.
-_MANY, _MOST_REASONS = 0.01, 3
+_MANY = 0.01
 
 
 class Line(NamedTuple):
@@ -136,15 +136,12 @@ class Summary:
 
     def _describe_not_judged(self) -> str:
         """Say how many pages were not judged and why, if they are many or the store failed."""
-        reasons = +self._passed  # without those of which there are none
-        passed = reasons.total()
-        no_store = not reasons.keys().isdisjoint(("store_unavailable", "no_store"))
+        passed = self._passed.total()
+        no_store = self._passed["store_unavailable"] + self._passed["no_store"]
         if not no_store and passed <= _MANY * (self.judged + passed):
             return ""
-        ranked = sorted(reasons.items(), key=lambda reason: (-reason[1], reason[0]))
-        named = [f"{count:,} {name.replace('_', ' ')}" for name, count in ranked[:_MOST_REASONS]]
-        if others := sum(count for _, count in ranked[_MOST_REASONS:]):
-            named.append(f"{others:,} for other reasons")
+        ranked = self._passed.most_common()
+        named = [f"{count:,} {name.replace('_', ' ')}" for name, count in ranked if count]
         came = "all came through, even copies" if passed > 1 else "it came through, even if a copy"
         return f"Not judged: {plural(passed, 'page')} ({', '.join(named)}); {came}."
 

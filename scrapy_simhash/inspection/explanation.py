@@ -29,46 +29,12 @@ _LINES_SHOWN = 5
 # As many as the log has of each page.
 _MOST_WORDS = 10
 
-# Why a page was not judged, as docs/meta.md has it, and what may be done about it.
-_REASONS = {
-    "bad_encoding": ("its text cannot be decoded", "the site has to declare the right charset"),
-    "binary": ("its bytes are no text", "the site calls it HTML: see what it really sends"),
-    "bucket_too_full": ("too many pages share the beginning of its fingerprint", ""),
-    "empty": ("its body is empty", ""),
-    "failed": ("reading it raised an error", "Scrapy's log has the traceback"),
-    "method": ("it answers another method than GET", ""),
-    "never_drop": ("its address matches SIMHASH_NEVER_DROP", ""),
-    "no_callback": ("it has no callback, as robots.txt and media have none", ""),
-    "no_store": ("the crawl was read-only, and there was no store", ""),
-    "no_text": (
-        "it has no visible text",
-        "if scripts draw it, it needs a browser; SIMHASH_IGNORE may take all of it",
-    ),
-    "not_html": ("it is no HTML page", ""),
-    "out_of_memory": ("reading it took too much memory", ""),
-    "scope_failed": ("the function of SIMHASH_SCOPE raised an error", "mend that function"),
-    "slow_site": ("three pages of its site took too long to read", ""),
-    "status": ("its HTTP status is no success, which Scrapy keeps from callbacks", ""),
-    "store_unavailable": ("the store, or its judge, could not be used", "see Scrapy's log"),
-    "timed_out": ("reading it took longer than ten seconds", ""),
-    "too_large": ("it is larger than 4 MiB", ""),
-    "truncated": ("it did not arrive whole", "the next crawl may get all of it"),
-    "worker_died": ("two processes that judged it ended", "see Scrapy's log at level DEBUG"),
-}
 _ACTIONS = {
     "drop": "Dropped",
     "follow": "Dropped, and its new links followed",
     "ignore-outlinks": "Kept without its links",
     "flag": "Only flagged",
     "pass": "Kept, because this crawl had not got the other page",
-}
-# Why a page that was judged new is no original.
-_FORGOTTEN_BECAUSE = {
-    "failed": "its callback or a pipeline failed",
-    "unwanted": "pipelines dropped all its items",
-    "not_arrived": "it never reached the spider",
-    "asked_again": "it was asked for again",
-    "handed_on": "its callback handed an item on in a request",
 }
 
 
@@ -149,17 +115,14 @@ def _explain_line(config: Config, decision: Decision) -> dict[str, Any]:
         if (decision.new_links or 0.0) >= MOSTLY_NEW and not config.follow_new_links:
             advice = "SIMHASH_FOLLOW_NEW_LINKS = True follows links of pages of mostly new ones"
         return {"verdict": verdict, "advice": advice}
-    if decision.status == FORGOTTEN:
-        why = _FORGOTTEN_BECAUSE.get(decision.reason, decision.reason)
-        advice = "Scrapy's log has the error" * (decision.reason == "failed")
-        return {"verdict": f"Forgotten: {why}, so no page is dropped for it", "advice": advice}
     if decision.is_judged:
         why = "its items did not come through, its callback has no name, its judge died, or it "
         return {"verdict": f"Judged, but not in the store: {why}was deleted"}
-    why, advice = _REASONS.get(decision.reason, (decision.reason, ""))
+    why = " ".join([decision.reason.replace("_", " "), *decision.tests])
+    if decision.status == FORGOTTEN:
+        return {"verdict": f"Forgotten, so no page is dropped for it: {why}"}
     came = ", so it came through" * (decision.reason != "status")
-    errors = f" ({', '.join(decision.tests)})" * bool(decision.tests)
-    return {"verdict": f"Not judged{came}: {why}{errors}", "advice": advice}
+    return {"verdict": f"Not judged{came}: {why}", "advice": "docs/meta.md has all reasons"}
 
 
 def _explain_document(
