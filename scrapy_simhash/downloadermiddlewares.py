@@ -183,7 +183,7 @@ class SimhashDownloaderMiddleware:
         loop = asyncio.get_running_loop()
         self._polling = loop.call_later(_POLLING_SECONDS, self._poll)
         # Else the spider would close only after them.
-        if self._judges is not None and self._judges.waiting and running.is_closing(self._crawler):
+        if running.is_closing(self._crawler):
             self._tell(EndWaits())
 
     # Closing

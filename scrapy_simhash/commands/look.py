@@ -73,12 +73,6 @@ def print_explanation(answer: Answer) -> Iterable[str]:
         for side in ("", "match_")
     ]
     known = "known by other pages" if answer.get("site_known") else _NOT_KNOWN
-    logged = (
-        f"{each['status'].replace('_', ' ')}{f' ({reason})' * bool(reason)} "
-        f"{format_time(each['time'])}"
-        for each in answer.get("decisions", ())
-        for reason in [each.get("reason")]
-    )
     facts = {
         "here (-)": here,
         "there (+)": there,
@@ -86,7 +80,6 @@ def print_explanation(answer: Answer) -> Iterable[str]:
         "only there": only[1],
         "tests": "; ".join(answer.get("tests", ())),
         "the site was": known if "site_known" in answer else "",
-        "in the log": ", ".join(logged),
         "note": answer.get("note", ""),
         "if it is wrong": answer.get("advice", ""),
     }

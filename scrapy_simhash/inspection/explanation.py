@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import shlex
-from collections import deque
 from typing import TYPE_CHECKING, Any
 
 from scrapy_simhash._printable import mask_passwords, plural
@@ -25,7 +23,6 @@ if TYPE_CHECKING:
     from scrapy_simhash.judge.log import Decision
     from scrapy_simhash.stores.store import Store
 
-_LINES_SHOWN = 5
 # As many as the log has of each page.
 _MOST_WORDS = 10
 
@@ -65,19 +62,17 @@ class _Logged:
         self.last: Decision | None = None
         self.judged: Decision | None = None
         self.dropped_for = ""
-        self.lines: deque[dict[str, Any]] = deque(maxlen=_LINES_SHOWN)
         self.repeating: set[str] = set()
         own = mask_passwords(url)
-        for decision, line in read_log(log):
+        for decision, _ in read_log(log):
             if decision.url == own:
-                self._add(decision, line)
+                self._add(decision)
             copy = decision.status == "near_duplicate" and not decision.reason
             if copy and decision.match_url == own:
                 self.repeating.add(decision.url)
 
-    def _add(self, decision: Decision, line: bytes) -> None:
+    def _add(self, decision: Decision) -> None:
         self.last = decision
-        self.lines.append(json.loads(line))
         # A revisit is compared with nothing; what its text was compared with, is another's now, and
         # what repeated its old text does not count.
         if decision.status in {"new", "near_duplicate"}:
@@ -102,8 +97,7 @@ def _explain_url(config: Config, url: str, log: Path) -> Iterator[dict[str, Any]
         answers = [_explain_document(config, store, each, logged) for each in documents]
         if logged.last is not None and not (documents and logged.last.is_judged):
             answers.insert(0, _explain_line(config, logged.last))
-    found = {"url": url, "decisions": list(logged.lines)}
-    yield from (found | answer for answer in answers)
+    yield from ({"url": url, **answer} for answer in answers)
 
 
 def _explain_line(config: Config, decision: Decision) -> dict[str, Any]:
