@@ -47,11 +47,10 @@ class Summary:
         look_alikes: kept pages that look like another one.
         forgotten: pages that did not come through.
         not_followed: links that only dropped pages had.
-        of_lists: those of them that SIMHASH_FOLLOW_NEW_LINKS would have followed.
     """
 
     def __init__(self) -> None:
-        self.judged = self.forgotten = self.not_followed = self.of_lists = 0
+        self.judged = self.forgotten = self.not_followed = 0
         self.actions, self.links = Counter[str](), Counter[str]()
         self.alerts, self.look_alikes = Alerts(), LookAlikes()
         self._statuses = Counter[str]()
@@ -80,13 +79,6 @@ class Summary:
             return ["simhash/pages", f"simhash/{status}", "simhash/look_alikes"]
         return ["simhash/pages", f"simhash/{status}"]
 
-    @property
-    def would_drop(self) -> bool:
-        """Whether near-duplicates were flagged only: `drop` would drop them."""
-        return self.actions["flag"] > 0 and not any(
-            self.actions[each] for each in (*LOSING, FOLLOW)
-        )
-
     def list_lines(self) -> Iterator[Line]:
         """List the lines that have something to say, five at most."""
         if self.judged:
@@ -94,12 +86,12 @@ class Summary:
         if passed := self._describe_not_judged():
             yield Line("not-judged", passed, warns=True)
         if self.not_followed:
-            links, would = plural(self.not_followed, "link"), self.would_drop
-            how = "Would not be followed" if would else "Not followed"
-            whose = "near-duplicates" if would else "dropped pages"
-            follows = f" (SIMHASH_FOLLOW_NEW_LINKS = True would follow {self.of_lists:,})"
-            said = f"{how}: {links} that only {whose} had{follows * bool(self.of_lists)}."
-            yield Line("links", said, warns=not would)
+            links = plural(self.not_followed, "link")
+            lost = any(self.actions[each] for each in (*LOSING, FOLLOW))
+            said = f"Not followed: {links} that only dropped pages had."
+            if not lost:
+                said = f"Would not be followed: {links} that only near-duplicates had."
+            yield Line("links", said, warns=lost)
         if alerts := self.alerts.describe():
             yield Line("drops", f"Look at: {alerts}.", warns=self.alerts.are_serious())
         if look_alikes := self.look_alikes.describe():

@@ -42,7 +42,8 @@ def explain(config: Config, urls: Sequence[str], log_path: str | None) -> Iterat
         InspectionError: neither one nor two URLs were named.
         PartlyFailedError: a page is unknown.
     """
-    if not all(each.startswith(("http://", "https://")) for each in urls) or len(urls) > 2:  # noqa: PLR2004 - a pair
+    are_urls = all(each.startswith(("http://", "https://")) for each in urls)
+    if not are_urls or len(urls) > 2:  # noqa: PLR2004 - a pair
         raise InspectionError(f"name a URL (http://...), or two of them; got {' '.join(urls)!r}")
     if len(urls) == 1:
         yield from _explain_url(config, urls[0], find_log(config, log_path))
@@ -94,7 +95,12 @@ def _explain_url(config: Config, url: str, log: Path) -> Iterator[dict[str, Any]
                 "page that redirects is known by its target. `scrapy simhash log --url TEXT` lists "
                 "addresses with a text"
             )
-        answers = [_explain_document(config, store, each, logged) for each in documents]
+        answers = [
+            (_explain_duplicate if each.state == "duplicate" else _explain_kept)(
+                config, store, each, logged
+            )
+            for each in documents
+        ]
         if logged.last is not None and not (documents and logged.last.is_judged):
             answers.insert(0, _explain_line(config, logged.last))
     yield from ({"url": url, **answer} for answer in answers)
@@ -119,61 +125,49 @@ def _explain_line(config: Config, decision: Decision) -> dict[str, Any]:
     return {"verdict": f"Not judged{came}: {why}", "advice": "docs/meta.md has all reasons"}
 
 
-def _explain_document(
+def _explain_kept(
     config: Config, store: Store, document: StoredDocument, logged: _Logged
 ) -> dict[str, Any]:
-    """Explain a document, by its last judgement in the log, and the page kept for it, if any."""
-    dropped, kept = document.state == "duplicate", document.record.original
-    nearest_url = logged.judged.nearest_url if logged.judged else None
-    if document.record.spared:
-        nearest_url = logged.dropped_for
-    original = store.get_documents([kept]).get(kept) if dropped else None
-    if not dropped and (expected := nearest_url or document.facts.canonical):
-        # What it declares may be the page that somebody expects it to repeat.
-        others = store.find_documents([expected])[expected]
-        original = next((each for each in others[::-1] if each.document != document.document), None)
-    now = {"pages": [describe_page(document)]}
-    if original is not None:
-        now = compare_pages(config, store, document, original)
-    if not dropped:
-        return now | _explain_kept(document, original, nearest_url, now, logged)
-    return _explain_duplicate(document, original, now, logged)
-
-
-def _explain_kept(
-    document: StoredDocument,
-    original: StoredDocument | None,
-    nearest_url: str | None,
-    now: dict[str, Any],
-    logged: _Logged,
-) -> dict[str, Any]:
     """Explain why a page was kept, beside the nearest one as it was then."""
-    if document.record.spared:
+    url, spared, judged = document.facts.url, document.record.spared, logged.judged
+    nearest_url = logged.dropped_for if spared else judged and judged.nearest_url
+    now: dict[str, Any] = {"pages": [describe_page(document)]}
+    # What it declares may be the page that somebody expects it to repeat.
+    if expected := nearest_url or document.facts.canonical:
+        found = store.find_documents([expected])[expected]
+        others = [each for each in found if each.document != document.document]
+        if others:
+            now = compare_pages(config, store, document, others[-1])
+    if spared:
         dropped = f" for {nearest_url}" if nearest_url else ""
-        return {"verdict": f"Kept: it was dropped{dropped}, then let in by `scrapy simhash undo`"}
-    tests = logged.judged.nearest_tests if logged.judged else []
+        undone = f"Kept: it was dropped{dropped}, then let in by `scrapy simhash undo`"
+        return now | {"verdict": undone}
+    tests = judged.nearest_tests if judged else []
     verdict = "Kept: no page like it was found that had come through when it was judged"
     if logged.last is not None and logged.last.reason == "changed":
         verdict = "Kept: it was kept before, and shows another text now"
-    elif nearest_url is not None:
+    elif nearest_url:
         verdict = f"Kept beside {nearest_url}, which is most like it: {''.join(tests[1:2])}"
     if led := len(logged.repeating):
         verdict += f"; {plural(led, 'page')} repeat{'s' * (led == 1)} it"
     advice = "scrapy simhash explain URL URL\ncompares it with a page that you think it repeats"
-    if original is not None:
+    if "judged" in now:
         verdict += "; today it would be dropped for it" * now["judged"]
-        prune = f"scrapy simhash prune {shlex.quote(document.facts.url)}"
+        prune = f"scrapy simhash prune {shlex.quote(url)}"
         advice = f"{prune}\nforgets it; the next crawl judges it anew" * now["judged"]
-    return {"verdict": verdict, "advice": advice, "tests": tests}
+    return now | {"verdict": verdict, "advice": advice, "tests": tests}
 
 
 def _explain_duplicate(
-    document: StoredDocument, original: StoredDocument | None, now: dict[str, Any], logged: _Logged
+    config: Config, store: Store, document: StoredDocument, logged: _Logged
 ) -> dict[str, Any]:
     """Explain a near-duplicate, by the log, or as the pages are today."""
-    judged = logged.judged
-    if judged is not None and judged.match_document != document.record.original:
+    judged, kept = logged.judged, document.record.original
+    if judged is not None and judged.match_document != kept:
         judged = None
+    now: dict[str, Any] = {"pages": [describe_page(document)]}
+    if original := store.get_documents([kept]).get(kept):
+        now = compare_pages(config, store, document, original)
     if judged and judged.similarity is not None:
         now |= {"site_known": judged.site_known}
         now |= {"own_words": judged.own_words, "match_own_words": judged.match_own_words}
