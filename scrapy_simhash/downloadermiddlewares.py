@@ -30,7 +30,7 @@ from scrapy_simhash.crawl.summary import Summary
 from scrapy_simhash.errors import NotJudgedError, StoreError, StoreUnusableError
 from scrapy_simhash.judge import log as logs
 from scrapy_simhash.judge.client import Judges
-from scrapy_simhash.judge.messages import EndWaits, Gone, Settled
+from scrapy_simhash.judge.messages import EndWaits, Gone
 from scrapy_simhash.pages.facts import NOBODY, WHOLE_TEXT, Fetched
 from scrapy_simhash.signals import near_duplicate_found
 from scrapy_simhash.stores.opening import show_url
@@ -237,17 +237,18 @@ class SimhashDownloaderMiddleware:
             return response
         if policy.AGAIN_KEY in request.meta:
             return response
-        scheduled = self._is_scheduled(request)
+        # Then its page reaches the spider.
+        scheduled = self._scheduled is None or request in self._scheduled
+        if self._scheduled is not None:
+            self._scheduled.discard(request)  # a callback may download it once more
         if not scheduled:
             self.delivery.requested(request, inline=True)
         page = self.pages[request] = await self._judge(request, response, scheduled)
         decision = page.decision
         request.meta[policy.META_KEY] = decision.make_verdict()
         self._log.write(decision)
-        if page.number and self.delivery.followed:
+        if page.number:
             self.delivery.expect(page)
-        elif page.number:
-            self._tell(Settled(page.number, "done"))
         for stat in self.summary.add(decision):
             self._crawler.stats.inc_value(stat)
         self.unfollowed.add(decision)
@@ -263,14 +264,6 @@ class SimhashDownloaderMiddleware:
                 spider=self._crawler.spider,
             )
         return response
-
-    def _is_scheduled(self, request: Request) -> bool:
-        """Whether a request is the scheduler's, so that its page reaches the spider."""
-        if self._scheduled is None:
-            return True
-        scheduled = request in self._scheduled
-        self._scheduled.discard(request)  # a callback may download it once more
-        return scheduled
 
     async def _judge(self, request: Request, response: Response, scheduled: bool) -> JudgedPage:
         """Have a page judged; whatever breaks, it passes."""

@@ -142,12 +142,7 @@ def _find_rules(config: Config, options: Namespace) -> Iterator[Answer]:
             "no rule is proposed: that takes two pairs of stored pages, each of one page at two "
             "addresses that differ in the same part"
         )
-    elif any(each.directories for each in found):
-        sys.stderr.write(
-            "scrapy simhash urls --output FILE writes the proven rules, by which "
-            "duplicate-url-discarder makes one request of such addresses\n"
-        )
-    else:
+    elif not any(each.directories for each in found):
         sys.stderr.write("none is proven: that takes eleven pairs of pages that are the same\n")
 
 
@@ -207,12 +202,13 @@ def add_commands(make: Make) -> None:
     add("-o", "--output", type=Path, default="report.html", metavar="FILE", help=about)
     parser = make(
         "urls",
-        "Find rules by which several addresses lead to one page",
+        "Find rules by which several addresses lead to one page. --output writes the proven ones "
+        "for duplicate-url-discarder, which makes one request of such addresses.",
         _find_rules,
         "urls",
         "urls --output rules.json",
         printer=_print_rule,
         takes="store overwrite",
     )
-    about = "write the proven rules that duplicate-url-discarder can express, as its list"
+    about = "write the proven rules that it can express, as its list"
     parser.add_argument("-o", "--output", type=Path, metavar="FILE", help=about)

@@ -48,7 +48,6 @@ def compare_pages(
         "verdict": f"{verdict} by the current settings: {answer.tests[1]}",
         "judged": answer.duplicate,
         "pages": [describe_page(first), describe_page(second)],
-        "within": rule.distance,
         "tests": list(answer.tests),
         "distance": (mine.fingerprint ^ theirs.fingerprint).bit_count(),
     }

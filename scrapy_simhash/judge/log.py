@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
-from msgspec import structs
 
 from scrapy_simhash._printable import mask_passwords, printable
 from scrapy_simhash.errors import InspectionError, PartlyFailedError, StoreUnusableError
@@ -23,8 +22,6 @@ from scrapy_simhash.pages.addresses import bound_url
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from scrapy_simhash.judging.documents import Verdict
-    from scrapy_simhash.pages.facts import Facts, PageFingerprint
 
 logger = logging.getLogger(__name__)
 
@@ -105,36 +102,12 @@ class Decision(Published, kw_only=True):
         """Whether its items were dropped; an import has no action, and drops nothing."""
         return self.status == "near_duplicate" and self.action in {"drop", FOLLOW}
 
-    def complete(self, verdict: Verdict, facts: Facts, read: PageFingerprint) -> Decision:
-        """Add what was found of the page: here it gets the names of the log."""
-        match, nearest = verdict.match, verdict.nearest
-        found = {
-            **_pick(verdict, "status", "reason", "document"),
-            **_pick(facts, "scope", "words", "canonical"),
-            **_pick(read, "links", "read_ms"),
-            "fingerprint": f"{facts.fingerprint:016x}",
-        }
-        if match:
-            found |= _pick(match, "distance", "similarity", "tests", "better_url")
-            found |= _pick(match, "own_words", "match_own_words", "site_known", "other_number")
-            found |= _pick(match, "url", "document", before="match_")
-            found["match_text_digest"] = match.text_digest.hex()
-        if nearest:
-            found |= _pick(nearest, "url", "tests", before="nearest_") | _pick(nearest, "parted_by")
-        return structs.replace(self, **found)
-
     def make_verdict(self) -> dict[str, Any]:
         """Make the plain dict that users see: what was decided, without the details of the log."""
         return {name: getattr(self, name) for name in VERDICT}
 
 
 VERDICT = Published.__struct_fields__
-
-
-def _pick(part: object, *names: str, before: str = "") -> dict[str, Any]:
-    """Get attributes of what was found, with this before their names; tuples as lists."""
-    found = {before + name: getattr(part, name) for name in names}
-    return {name: [*each] if type(each) is tuple else each for name, each in found.items()}
 
 
 class CrawlLog:
