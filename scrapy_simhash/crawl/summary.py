@@ -139,7 +139,7 @@ class Summary:
 
 
 _EXAMPLES = 3
-_MOST_REMEMBERED = 10_000  # originals, or sites
+_MOST_REMEMBERED = 10_000  # originals, or parameters
 _MOST_LISTED, _MOST_KINDS_LISTED = 5, 10
 _MOST_NAMED = 2
 # Those that begin with the same words are counted together, whatever their numbers.
@@ -156,8 +156,6 @@ class Alert(StrEnum):
     SESSION = "that differ in a parameter only:"
 
 
-# What `scrapy simhash urls` saves requests by is worth knowing if nothing is wrong.
-_TOLD_TOGETHER = ((Alert.UNLIKE, Alert.NUMBER), (Alert.SESSION,))
 # Fewer pages in a session are not told, nor a smaller share.
 _LEAST_OF_SESSION, _SHARE_OF_SESSION = 10, 0.5
 
@@ -181,7 +179,7 @@ class Examples:
 
 
 def _find(found: dict[str, Examples], about: str) -> Examples:
-    """Find the examples of a page or site; those beyond the first 10,000 are not remembered."""
+    """Find the examples of a page or parameter; those beyond the first 10,000 are forgotten."""
     if about in found or len(found) < _MOST_REMEMBERED:
         return found.setdefault(about, Examples())
     return Examples()
@@ -228,8 +226,8 @@ class Alerts:
 
     def describe(self) -> str:
         """Describe what speaks against most drops, or what is worth knowing; "" if nothing is."""
-        told = [[*map(self._describe, alerts)] for alerts in _TOLD_TOGETHER]
-        return next(filter(None, ("; ".join(filter(None, each)) for each in told)), "")
+        told = "; ".join(filter(None, map(self._describe, (Alert.UNLIKE, Alert.NUMBER))))
+        return told or self._describe(Alert.SESSION)  # by which `urls` saves requests
 
     def _describe(self, alert: Alert) -> str:
         ranked = self._rank(alert)

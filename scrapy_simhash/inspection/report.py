@@ -38,7 +38,6 @@ from scrapy_simhash.judge.log import (
     read_log,
     require_log,
 )
-from scrapy_simhash.judging.matching import LEFT_OUT as OF_TEST
 from scrapy_simhash.pages.addresses import host_of
 from scrapy_simhash.stores.opening import open_as_it_is
 
@@ -176,15 +175,13 @@ def describe_drops(decisions: Iterable[Decision], store: Store | None) -> list[d
     """Describe up to 30 near-duplicates, with both texts in `rows` where the store has the two."""
     drops: list[dict[str, Any]] = []
     for decision in islice(decisions, _MOST_DROPS):
-        original_url, tests = decision.match_url or "", decision.tests
+        original_url = decision.match_url or ""
         page = _find_stored(store, decision.document, decision.url)
         original = _find_stored(store, decision.match_document, original_url)
         drop: dict[str, Any] = {
             "decision": decision,
             "page": _name(decision.url, page),
             "original": _name(original_url, original),
-            "decided": "".join(tests[1:2]),
-            "left_out": [test.removeprefix(OF_TEST) for test in tests if test.startswith(OF_TEST)],
         }
         if page and original and original.facts.text_digest.hex() == decision.match_text_digest:
             texts = [str(each.wording) for each in (original, page) if each.wording is not None]

@@ -85,7 +85,7 @@ def test_what_would_be_dropped_is_drawn_at_random_and_weighed(tmp_path: Path) ->
             "would not follow."
         )
         html = (tmp_path / "report.html").read_text("utf-8")
-        assert html.count("Does not count: 12 words of the site") >= 30
+        assert html.count("left out: 12 words of the site") >= 30
         section = html.partition('<section id="drawn">')[2].partition("</section>")[0]
         drawn.append({url for n in range(1, 41) if (url := f"page/{n}</bdi>") in section})
         assert len(drawn[-1]) == 30
