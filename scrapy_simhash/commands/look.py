@@ -15,7 +15,6 @@ from scrapy_simhash.inspection.explanation import explain
 from scrapy_simhash.inspection.report import write_report
 from scrapy_simhash.inspection.urlrules import describe, find_rules, list_discarder_rules
 from scrapy_simhash.judge import log as logs
-from scrapy_simhash.judge.log import FORGOTTEN, NOT_FOLLOWED
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -44,7 +43,7 @@ def _print_log(answer: Answer) -> Iterable[str]:
         shown = "" if alike is None else f", {alike:.2f} alike"
         page = printable(answer.get("match_url") or "")
         yield f"    {plural(answer.get('distance'), 'bit')}{shown}, of {page}"
-    elif status == NOT_FOLLOWED:
+    elif status == logs.NOT_FOLLOWED:
         yield f"    a link that only dropped pages have: {printable(answer.get('match_url') or '')}"
     elif answer.get("nearest_tests"):
         yield f"    kept; the nearest page is {printable(answer.get('nearest_url') or '')}, but:"
@@ -172,10 +171,8 @@ def add_commands(make: Make) -> None:
         printer=_print_log,
         takes="store log crawl",
     ).add_argument
-    about = f"only pages with this one: {', '.join(logs.STATUSES)}; {FORGOTTEN}; or "
-    about += f"links: {NOT_FOLLOWED}"
-    statuses = [*logs.STATUSES, FORGOTTEN, NOT_FOLLOWED]
-    add("--status", choices=statuses, metavar="STATUS", help=about)
+    about = f"only pages, or links, with this one: {', '.join(logs.STATUSES)}"
+    add("--status", choices=logs.STATUSES, metavar="STATUS", help=about)
     add("--url", metavar="TEXT", help="only URLs (or matched URLs) that contain it")
     add = make(
         "explain",

@@ -32,6 +32,7 @@ from scrapy_simhash.errors import InspectionError, StoreUnusableError
 from scrapy_simhash.inspection.comparing import compare_side_by_side
 from scrapy_simhash.judge.log import (
     ALL_CRAWLS,
+    FOLLOW,
     FORGOTTEN,
     NOT_FOLLOWED,
     find_crawl,
@@ -98,10 +99,10 @@ class Figures:
             first, last = self._times or (time, time)
             self._times = min(first, time), max(last, time)
         if decision.is_judged:
-            host = self._hosts[host_of(decision.url)]
+            host, repeats = self._hosts[host_of(decision.url)], decision.status == "near_duplicate"
             host["judged"] += 1
-            host["near_duplicates"] += decision.status == "near_duplicate"
-            host["dropped"] += decision.is_dropped
+            host["near_duplicates"] += repeats
+            host["dropped"] += repeats and decision.action in {"drop", FOLLOW}
             host["dropped_bytes"] += (decision.body_bytes or 0) * (decision.action == "drop")
 
     def _add_near_duplicate(self, decision: Decision) -> None:

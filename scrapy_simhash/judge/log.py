@@ -97,11 +97,6 @@ class Decision(Published, kw_only=True):
         """Whether the page was compared with others at all."""
         return self.status in JUDGED
 
-    @property
-    def is_dropped(self) -> bool:
-        """Whether its items were dropped; an import has no action, and drops nothing."""
-        return self.status == "near_duplicate" and self.action in {"drop", FOLLOW}
-
     def make_verdict(self) -> dict[str, Any]:
         """Make the plain dict that users see: what was decided, without the details of the log."""
         return {name: getattr(self, name) for name in VERDICT}
@@ -196,7 +191,7 @@ def make_line(decision: Decision | dict[str, Any]) -> bytes:
 
 
 LAST_CRAWL, ALL_CRAWLS = "last", "all"
-STATUSES = ("new", "near_duplicate", "revisit", "not_judged")
+STATUSES = ("new", "near_duplicate", "revisit", "not_judged", FORGOTTEN, NOT_FOLLOWED)
 # The beginning of a line that is not a decision shows what kind of file it is.
 _CHARACTERS_SHOWN = 80
 
