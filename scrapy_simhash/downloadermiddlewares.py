@@ -308,15 +308,12 @@ class SimhashDownloaderMiddleware:
                 return JudgedPage(decision, reader)
             urls = (request.url.partition("#")[0], *policy.list_redirects(request))
             return JudgedPage(decision, reader, number, urls)
-        except NotJudgedError as error:
-            self._tell_not_judged(error, response.url)
-            return JudgedPage(pass_over(reason=error.reason))
-        except Exception as error:  # noqa: BLE001 - the page passes, whatever it is
-            # For instance if the user's request fingerprinter fails. One line without a traceback,
-            # because the error may quote the page.
-            about = quote(response.url), describe_error(error)
-            self._logger.error("Not judged: %s: %s", *about)  # noqa: TRY400
-            return JudgedPage(pass_over(reason="failed"))
+        except Exception as error:  # noqa: BLE001 - for instance of the user's fingerprinter
+            reason, detail = "failed", describe_error(error)
+            if isinstance(error, NotJudgedError):
+                reason, detail = error.reason, printable(error.detail)[:MOST_ERROR_CHARACTERS]
+            self._tell_not_judged(reason, detail, response.url)
+            return JudgedPage(pass_over(reason=reason))
 
     def _refuse(self, action: object, request: Request) -> str:
         """Warn of an action that is none, and return another one."""
@@ -344,9 +341,9 @@ class SimhashDownloaderMiddleware:
             self._warn("text", told, self.config.text_reader, quote(response.url), failed)
         return text
 
-    def _tell_not_judged(self, error: NotJudgedError, url: str) -> None:
+    def _tell_not_judged(self, reason: str, detail: str, url: str) -> None:
         """Warn of the first page that the user's code fails on, and of a store that does."""
-        reason, detail = error.reason, printable(error.detail)[:MOST_ERROR_CHARACTERS]
+        # One line without a traceback, because an error may quote the page.
         if reason == "store_unavailable":
             self._warn(reason, "Pages are not judged while the store fails: %s", detail)
         of_user = reason in {"failed", "scope_failed"}
