@@ -23,7 +23,6 @@ from scrapy_simhash._printable import (
     plural,
     printable,
     show,
-    show_bytes,
 )
 from scrapy_simhash.crawl.policy import LEFT_OUT
 from scrapy_simhash.crawl.running import find_log
@@ -257,7 +256,6 @@ _POLICY = "default-src 'none'; style-src 'sha256-{}'; base-uri 'none'; form-acti
 def _render(**values: object) -> bytes:
     """Make the page of the values that it shows."""
     import jinja2  # noqa: PLC0415 - for this command only
-    from markupsafe import Markup  # noqa: PLC0415
 
     environment = jinja2.Environment(
         loader=jinja2.PackageLoader(__package__),
@@ -270,13 +268,11 @@ def _render(**values: object) -> bytes:
         "shown": show,
         "count": "{:,}".format,
         "plural": plural,
-        "octets": show_bytes,
         "share": lambda part, whole: f"{100 * part / max(1, whole):.1f} %",
         "moment": lambda seconds: f"{format_time(seconds)} UTC",
     }
     environment.tests["link"] = _LINK.fullmatch
     style = (files(__package__) / "templates" / "report.css").read_text("utf-8")
     policy = _POLICY.format(base64.b64encode(sha256(style.encode()).digest()).decode())
-    shown = Markup(style)  # noqa: S704 - our own file
     template = environment.get_template("report.html")
-    return template.render(**values, policy=policy, style=shown).encode(errors="backslashreplace")
+    return template.render(**values, policy=policy, style=style).encode(errors="backslashreplace")
