@@ -84,13 +84,6 @@ def show_share(share: float) -> str:
     return f"{100 * share:.0f} %" if share >= 0.01 else "under 1 %"  # noqa: PLR2004 - a percent
 
 
-def show_bytes(count: int) -> str:
-    """Format a number of bytes in a suitable unit, such as `1.2 MB`."""
-    from rich.filesize import decimal  # noqa: PLC0415 - for reports only
-
-    return decimal(count)
-
-
 def describe_error(error: BaseException) -> str:
     """Format an error and the last calls that led to it in one line, escaped."""
     return printable("".join(traceback.format_exception(error))[-MOST_ERROR_CHARACTERS:])

@@ -30,8 +30,8 @@ from scrapy_simhash.crawl.summary import Summary
 from scrapy_simhash.errors import NotJudgedError, StoreError, StoreUnusableError
 from scrapy_simhash.judge import log as logs
 from scrapy_simhash.judge.client import Judges
-from scrapy_simhash.judge.messages import EndWaits, Gone, Settled
-from scrapy_simhash.pages.facts import MOSTLY_NEW, NOBODY, WHOLE_TEXT, Fetched
+from scrapy_simhash.judge.messages import EndWaits, Gone
+from scrapy_simhash.pages.facts import NOBODY, WHOLE_TEXT, Fetched
 from scrapy_simhash.signals import near_duplicate_found
 from scrapy_simhash.stores.opening import show_url
 
@@ -65,7 +65,7 @@ class SimhashDownloaderMiddleware:
                 "scrapy_simhash needs asyncio, but TWISTED_REACTOR names another reactor; "
                 "set it to twisted.internet.asyncioreactor.AsyncioSelectorReactor"
             )
-        self.config = running.place_log(running.place_store(config))
+        self.config = running.place(config)
         option = running.name_store(crawler.settings, self.config)
         self._details = f" Details: scrapy simhash report{option}"
         self._crawler = crawler
@@ -183,7 +183,7 @@ class SimhashDownloaderMiddleware:
         loop = asyncio.get_running_loop()
         self._polling = loop.call_later(_POLLING_SECONDS, self._poll)
         # Else the spider would close only after them.
-        if self._judges is not None and self._judges.waiting and running.is_closing(self._crawler):
+        if running.is_closing(self._crawler):
             self._tell(EndWaits())
 
     # Closing
@@ -214,7 +214,6 @@ class SimhashDownloaderMiddleware:
                 plural(closed.unwritten, "change"),
             )
         found = await asyncio.to_thread(self.unfollowed.find, closed)
-        self.summary.of_lists = sum(link.new_links >= MOSTLY_NEW for link in found)
         self.summary.not_followed = number = len(found) + closed.beyond * bool(found)
         if number:
             self._crawler.stats.inc_value("simhash/links/only_on_dropped_pages", number)
@@ -238,17 +237,18 @@ class SimhashDownloaderMiddleware:
             return response
         if policy.AGAIN_KEY in request.meta:
             return response
-        scheduled = self._is_scheduled(request)
+        # Then its page reaches the spider.
+        scheduled = self._scheduled is None or request in self._scheduled
+        if self._scheduled is not None:
+            self._scheduled.discard(request)  # a callback may download it once more
         if not scheduled:
             self.delivery.requested(request, inline=True)
         page = self.pages[request] = await self._judge(request, response, scheduled)
         decision = page.decision
         request.meta[policy.META_KEY] = decision.make_verdict()
         self._log.write(decision)
-        if page.number and self.delivery.followed:
+        if page.number:
             self.delivery.expect(page)
-        elif page.number:
-            self._tell(Settled(page.number, "done"))
         for stat in self.summary.add(decision):
             self._crawler.stats.inc_value(stat)
         self.unfollowed.add(decision)
@@ -264,14 +264,6 @@ class SimhashDownloaderMiddleware:
                 spider=self._crawler.spider,
             )
         return response
-
-    def _is_scheduled(self, request: Request) -> bool:
-        """Whether a request is the scheduler's, so that its page reaches the spider."""
-        if self._scheduled is None:
-            return True
-        scheduled = request in self._scheduled
-        self._scheduled.discard(request)  # a callback may download it once more
-        return scheduled
 
     async def _judge(self, request: Request, response: Response, scheduled: bool) -> JudgedPage:
         """Have a page judged; whatever breaks, it passes."""
@@ -316,15 +308,12 @@ class SimhashDownloaderMiddleware:
                 return JudgedPage(decision, reader)
             urls = (request.url.partition("#")[0], *policy.list_redirects(request))
             return JudgedPage(decision, reader, number, urls)
-        except NotJudgedError as error:
-            self._tell_not_judged(error, response.url)
-            return JudgedPage(pass_over(reason=error.reason))
-        except Exception as error:  # noqa: BLE001 - the page passes, whatever it is
-            # For instance if the user's request fingerprinter fails. One line without a traceback,
-            # because the error may quote the page.
-            about = quote(response.url), describe_error(error)
-            self._logger.error("Not judged: %s: %s", *about)  # noqa: TRY400
-            return JudgedPage(pass_over(reason="failed"))
+        except Exception as error:  # noqa: BLE001 - for instance of the user's fingerprinter
+            reason, detail = "failed", describe_error(error)
+            if isinstance(error, NotJudgedError):
+                reason, detail = error.reason, printable(error.detail)[:MOST_ERROR_CHARACTERS]
+            self._tell_not_judged(reason, detail, response.url)
+            return JudgedPage(pass_over(reason=reason))
 
     def _refuse(self, action: object, request: Request) -> str:
         """Warn of an action that is none, and return another one."""
@@ -352,9 +341,9 @@ class SimhashDownloaderMiddleware:
             self._warn("text", told, self.config.text_reader, quote(response.url), failed)
         return text
 
-    def _tell_not_judged(self, error: NotJudgedError, url: str) -> None:
+    def _tell_not_judged(self, reason: str, detail: str, url: str) -> None:
         """Warn of the first page that the user's code fails on, and of a store that does."""
-        reason, detail = error.reason, printable(error.detail)[:MOST_ERROR_CHARACTERS]
+        # One line without a traceback, because an error may quote the page.
         if reason == "store_unavailable":
             self._warn(reason, "Pages are not judged while the store fails: %s", detail)
         of_user = reason in {"failed", "scope_failed"}

@@ -76,7 +76,7 @@ class SimhashSpiderMiddleware:
         if judging is None or page is None:
             return
         decision = page.decision
-        if decision.is_dropped:
+        if decision.match_url and decision.action in {"drop", FOLLOW}:
             # Of the first ones, who watches a crawl sees what it does.
             level = logging.INFO if self._told < _DROPS_TOLD else logging.DEBUG
             both, extra = (decision.url, decision.match_url), {"spider": self._crawler.spider}

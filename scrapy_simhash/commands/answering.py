@@ -6,12 +6,11 @@ import io
 import json
 import os
 import sys
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-from scrapy_simhash._printable import mask_passwords, plural, printable
+from scrapy_simhash._printable import mask_passwords, printable
 from scrapy_simhash.config import read_config
-from scrapy_simhash.crawl.running import place_log, place_store
+from scrapy_simhash.crawl.running import place
 from scrapy_simhash.errors import InspectionError, PartlyFailedError, StoreError
 
 if TYPE_CHECKING:
@@ -72,8 +71,7 @@ def run_command(settings: BaseSettings, opts: argparse.Namespace) -> int:
     if isinstance(sys.stdout, io.TextIOWrapper):  # what a terminal cannot show is escaped
         sys.stdout.reconfigure(errors="backslashreplace")
     try:
-        store, config = getattr(opts, "store", None), read_config(settings)
-        config = place_log(replace(config, store=store) if store else place_store(config))
+        config = place(read_config(settings), getattr(opts, "store", None) or None)
         opts.settings = settings
         printer = None if opts.json else opts.simhash_printer or print_fields
         return _show(opts.simhash_run(config, opts), printer)
@@ -126,10 +124,3 @@ def _format(value: object) -> str:
     if isinstance(value, float):
         return f"{value:,.0f}" if abs(value) >= _WHOLE else f"{value:.4g}"
     return printable(value)
-
-
-def describe_match(answer: Answer, prefix: str = "") -> str:
-    """Describe the distance and similarity of another page: 3 bits, 0.98 alike."""
-    alike = answer.get(f"{prefix}similarity")
-    shown = "" if alike is None else f", {alike:.2f} alike"
-    return f"{plural(answer.get(f'{prefix}distance'), 'bit')}{shown}"

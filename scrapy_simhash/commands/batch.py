@@ -8,10 +8,8 @@ from __future__ import annotations
 import json
 import math
 from dataclasses import asdict
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from scrapy_simhash._files import write_whole
 from scrapy_simhash._printable import plural, show_progress
 from scrapy_simhash.batch import inputs, joins, list_recorded_pairs, planner
 from scrapy_simhash.batch.joins.selfjoin import merge_pairs
@@ -47,7 +45,7 @@ def _find(config: Config, options: Namespace) -> Iterator[str]:
             joins.representative_clusters if options.representative else joins.connected_clusters
         )
         lines = (f"{group.tolist()}\n" for group in cluster(pairs))
-    yield from _write(lines, options)
+    yield from lines
     if not pairs.size:
         raise PartlyFailedError(
             f"no two of {plural(fingerprints.size, 'fingerprint')} are within "
@@ -55,14 +53,6 @@ def _find(config: Config, options: Namespace) -> Iterator[str]:
             if fingerprints.size
             else "the input is empty: there are no fingerprints to compare"
         )
-
-
-def _write(lines: Iterator[str], options: Namespace) -> Iterator[str]:
-    """Pass lines on to be printed; or write them to the file, and pass on an empty text."""
-    if options.output_path == inputs.STANDARD_STREAM:
-        yield from lines
-    elif write_whole(Path(options.output_path), lines, overwrite=options.overwrite):
-        yield ""
 
 
 def _batch_query(config: Config, options: Namespace) -> Iterator[str]:
@@ -79,7 +69,7 @@ def _batch_query(config: Config, options: Namespace) -> Iterator[str]:
         rows = joins.batch_query(
             queries, chunks, options.distance, progress=lambda done: show(done, count)
         )
-    yield from _write(inputs.format_rows(rows), options)
+    yield from inputs.format_rows(rows)
 
 
 def _run_spark(config: Config, options: Namespace) -> Iterator[Answer]:
@@ -136,12 +126,12 @@ def add_commands(make: Make) -> None:
     """Add the commands for many fingerprints."""
     find = make(
         "find-all",
-        "Find all pairs of near fingerprints, or their clusters. Input and output have the "
-        "format of seomoz/simhash-cpp.",
+        "Find all pairs of near fingerprints, or their clusters, as JSON arrays, one a line. Input "
+        "and output have the format of seomoz/simhash-cpp.",
         _find,
         "find-all --blocks 4 --distance 3 < numbers.txt",
-        "find-all --clusters -d 3 -i numbers.txt -o clusters.jsonl",
-        takes="overwrite",
+        "find-all --clusters -d 3 -i numbers.txt >clusters.jsonl",
+        takes="",
     )
     add = find.add_argument
     add("--clusters", action="store_true", help="find the clusters that such pairs connect")
@@ -152,18 +142,15 @@ def add_commands(make: Make) -> None:
         "Look up many fingerprints among many others",
         _batch_query,
         "batch-query --queries numbers.txt --store .scrapy/simhash -d 3",
-        takes="overwrite",
+        takes="",
     )
     about = "fingerprints to look up: an archive, or one decimal number a line"
     query.add_argument("--queries", dest="queries_path", required=True, metavar="FILE", help=about)
-    stream: dict[str, Any] = {"default": inputs.STANDARD_STREAM, "metavar": "FILE"}
     for parser in (find, query):
         add = parser.add_mutually_exclusive_group().add_argument
         about = "an archive, or one decimal number a line (default: -, standard input)"
-        add("-i", "--input", dest="input_path", help=about, **stream)
+        add("-i", "--input", dest="input_path", default="-", metavar="FILE", help=about)
         add("--store", metavar="PATH", help="use the fingerprints of this store (folder or URL)")
-        about = "where to write JSON arrays, one a line (default: -, standard output)"
-        parser.add_argument("-o", "--output", dest="output_path", help=about, **stream)
     spark = make(
         "spark",
         "Fingerprint, join and cluster billions of pages on Spark",

@@ -4,20 +4,17 @@ from __future__ import annotations
 
 import json
 import sys
-from collections import deque
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from scrapy_simhash._files import write_whole
 from scrapy_simhash._printable import format_time, mask_passwords, plural, printable
-from scrapy_simhash.commands.answering import describe_match
 from scrapy_simhash.crawl.running import find_log
 from scrapy_simhash.errors import PartlyFailedError
 from scrapy_simhash.inspection.explanation import explain
 from scrapy_simhash.inspection.report import write_report
 from scrapy_simhash.inspection.urlrules import describe, find_rules, list_discarder_rules
 from scrapy_simhash.judge import log as logs
-from scrapy_simhash.judge.log import FORGOTTEN, NOT_FOLLOWED
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -42,42 +39,32 @@ def _print_log(answer: Answer) -> Iterable[str]:
         line += f"  ({printable(answer['reason'])})"
     yield line
     if status == "near_duplicate":
-        yield f"    {describe_match(answer)}, of {printable(answer.get('match_url') or '')}"
-    elif status == NOT_FOLLOWED:
+        alike = answer.get("similarity")
+        shown = "" if alike is None else f", {alike:.2f} alike"
+        page = printable(answer.get("match_url") or "")
+        yield f"    {plural(answer.get('distance'), 'bit')}{shown}, of {page}"
+    elif status == logs.NOT_FOLLOWED:
         yield f"    a link that only dropped pages have: {printable(answer.get('match_url') or '')}"
     elif answer.get("nearest_tests"):
-        nearest = describe_match(answer, "nearest_")
-        page = printable(answer.get("nearest_url") or "")
-        yield f"    kept; the nearest page is {page} ({nearest}), but:"
+        yield f"    kept; the nearest page is {printable(answer.get('nearest_url') or '')}, but:"
         # What decided, and by what names; counts are in the log.
         yield f"    {printable('; '.join(answer['nearest_tests'][1:3]))}"
 
 
 def _log(config: Config, options: Namespace) -> Iterator[Answer]:
     """List the wanted decisions."""
-    path, last = find_log(config, options.log_path), options.last
-    if last is not None and last < 0:
-        raise ValueError(f"--last {last}: must be 0 or more")
+    path = find_log(config, options.log_path)
     logs.require_log(path)
     crawl = None if options.crawl == logs.ALL_CRAWLS else logs.find_crawl(path, options.crawl)
     url = mask_passwords(options.url or "")
-    lines: Iterable[bytes] = (
-        line
-        for decision, line in logs.read_log(path, crawl)
-        if options.status in {None, decision.status}
-        and (url in decision.url or url in (decision.match_url or ""))
-    )
-    if last is not None:
-        lines = deque(lines, maxlen=last)
-    yield from map(json.loads, lines)
+    for decision, line in logs.read_log(path, crawl):
+        addresses = decision.url, decision.match_url or ""
+        if options.status in {None, decision.status} and any(url in each for each in addresses):
+            yield json.loads(line)
 
 
 def print_explanation(answer: Answer) -> Iterable[str]:
     """Print in one screen how two pages compare, or why one was dropped or kept."""
-    if "verdict" not in answer:  # a stored page near what was named
-        bits = plural(answer["distance"], "bit")
-        yield f"{bits:<7}  {answer['state']:<11}  {printable(answer['url'])}"
-        return
     pages = answer.get("pages") or [{"url": answer["url"]}]
     here, there, *_ = [*map(_describe_page, pages), ""]
     only = [
@@ -85,12 +72,6 @@ def print_explanation(answer: Answer) -> Iterable[str]:
         for side in ("", "match_")
     ]
     known = "known by other pages" if answer.get("site_known") else _NOT_KNOWN
-    logged = (
-        f"{each['status'].replace('_', ' ')}{f' ({reason})' * bool(reason)} "
-        f"{format_time(each['time'])}"
-        for each in answer.get("decisions", ())
-        for reason in [each.get("reason")]
-    )
     facts = {
         "here (-)": here,
         "there (+)": there,
@@ -98,7 +79,6 @@ def print_explanation(answer: Answer) -> Iterable[str]:
         "only there": only[1],
         "tests": "; ".join(answer.get("tests", ())),
         "the site was": known if "site_known" in answer else "",
-        "in the log": ", ".join(logged),
         "note": answer.get("note", ""),
         "if it is wrong": answer.get("advice", ""),
     }
@@ -116,10 +96,9 @@ def _describe_page(page: Answer) -> str:
     parts = [repr(page["title"][:_LONGEST_NAME]), plural(page["words"], "word")]
     if page["heading"] not in {"", page["title"]}:
         parts.insert(1, f"heading {page['heading'][:_LONGEST_NAME]!r}")
-    parts += filter(None, [page["language"], _STATES.get(page.get("state", ""))])
-    if "time" in page:
-        parts.append(f"fetched {format_time(page['time'])} UTC")
-    if page.get("got_by"):
+    parts += filter(None, [page["language"], _STATES[page["state"]]])
+    parts.append(f"fetched {format_time(page['time'])} UTC")
+    if page["got_by"]:
         parts.append(f"got by {page['got_by']}")
     return f"{printable(page['url'])}\n{', '.join(parts)}"
 
@@ -162,12 +141,7 @@ def _find_rules(config: Config, options: Namespace) -> Iterator[Answer]:
             "no rule is proposed: that takes two pairs of stored pages, each of one page at two "
             "addresses that differ in the same part"
         )
-    elif any(each.directories for each in found):
-        sys.stderr.write(
-            "scrapy simhash urls --output FILE writes the proven rules, by which "
-            "duplicate-url-discarder makes one request of such addresses\n"
-        )
-    else:
+    elif not any(each.directories for each in found):
         sys.stderr.write("none is proven: that takes eleven pairs of pages that are the same\n")
 
 
@@ -192,36 +166,25 @@ def add_commands(make: Make) -> None:
         "Read the decision log, newest last. Times are UTC. The second line of a near-duplicate "
         "names the page it duplicates.",
         _log,
-        "log --last 20",
+        "log --crawl last",
         "log --status near_duplicate --url /print/",
         printer=_print_log,
         takes="store log crawl",
     ).add_argument
-    about = f"only pages with this one: {', '.join(logs.STATUSES)}; {FORGOTTEN}; or "
-    about += f"links: {NOT_FOLLOWED}"
-    statuses = [*logs.STATUSES, FORGOTTEN, NOT_FOLLOWED]
-    add("--status", choices=statuses, metavar="STATUS", help=about)
+    about = f"only pages, or links, with this one: {', '.join(logs.STATUSES)}"
+    add("--status", choices=logs.STATUSES, metavar="STATUS", help=about)
     add("--url", metavar="TEXT", help="only URLs (or matched URLs) that contain it")
-    add("--last", type=int, metavar="N", help="only the last N decisions")
     add = make(
         "explain",
-        "Explain why a URL was dropped or kept, or compare two pages. URLs are looked up in the "
-        "store and its log; files are fingerprinted. With a URL or --store, this uses the "
-        "recipe and seed of the store, otherwise the default recipe and seed 0. A file, a "
-        "fingerprint (16 hexadecimal digits) or a text of several words alone lists the stored "
-        "pages within SIMHASH_DISTANCE.",
-        lambda config, options: explain(
-            config, options.what, options.log_path, stored=options.store is not None
-        ),
+        "Explain why a URL was dropped or kept, or compare the pages of two. URLs are looked up "
+        "in the store and its log.",
+        lambda config, options: explain(config, options.urls, options.log_path),
         "explain http://site.example/again",
-        "explain page.html other.html",
-        "explain page.html         # which stored pages are near it?",
-        'explain "some words of a page"',
+        "explain http://site.example/one http://site.example/two",
         printer=print_explanation,
         takes="store log",
     ).add_argument
-    about = "a URL; or a FILE, FINGERPRINT or TEXT; or two URLs or files"
-    add("what", nargs="+", metavar="URL|FILE", help=about)
+    add("urls", nargs="+", metavar="URL", help="one, or two to compare")
     add = make(
         "report",
         "Write an HTML file that shows what was dropped, and why. It is on the last crawl, or with "
@@ -236,12 +199,13 @@ def add_commands(make: Make) -> None:
     add("-o", "--output", type=Path, default="report.html", metavar="FILE", help=about)
     parser = make(
         "urls",
-        "Find rules by which several addresses lead to one page",
+        "Find rules by which several addresses lead to one page. --output writes the proven ones "
+        "for duplicate-url-discarder, which makes one request of such addresses.",
         _find_rules,
         "urls",
         "urls --output rules.json",
         printer=_print_rule,
         takes="store overwrite",
     )
-    about = "write the proven rules that duplicate-url-discarder can express, as its list"
+    about = "write the proven rules that it can express, as its list"
     parser.add_argument("-o", "--output", type=Path, metavar="FILE", help=about)

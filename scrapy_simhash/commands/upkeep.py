@@ -8,8 +8,7 @@ from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from scrapy_simhash._files import write_whole
-from scrapy_simhash._printable import escape, mask_passwords, plural, printable, show_progress
+from scrapy_simhash._printable import mask_passwords, plural, printable, show_progress
 from scrapy_simhash.batch import export_archive
 from scrapy_simhash.crawl.running import find_log
 from scrapy_simhash.errors import PartlyFailedError
@@ -85,9 +84,9 @@ def _check(config: Config, options: Namespace) -> Iterator[Answer]:
 
 def _prune(config: Config, options: Namespace) -> Iterator[Answer]:
     """Delete documents that meet all given criteria, and their near-duplicates."""
-    urls, days, scope, dry_run = options.urls, options.days, options.scope, options.dry_run
-    if not urls and (days, scope, options.crawl) == (None, None, None):
-        raise ValueError("name what to delete: URLs, --days, --scope or --crawl")
+    urls, days, dry_run = options.urls, options.days, options.dry_run
+    if not urls and (days, options.crawl) == (None, None):
+        raise ValueError("name what to delete: URLs, --days or --crawl")
     if days is not None and not days >= 0:
         raise ValueError(f"--days {days}: must be 0 or more")
     oldest = inf if days is None else time.time() - days * _SECONDS_A_DAY
@@ -97,7 +96,6 @@ def _prune(config: Config, options: Namespace) -> Iterator[Answer]:
         return (
             (not urls or document.facts.url in urls)
             and document.facts.time < oldest
-            and scope in {None, document.facts.scope}
             and (crawl is None or crawl in document.record.crawls)
         )
 
@@ -153,9 +151,6 @@ def _undo(config: Config, options: Namespace) -> Iterator[Answer]:
         found = store.list_documents(choose)
         requested = _find_requested(config, {document.facts.url for document in found})
         answers = [_describe(store, document, requested) for document in found]
-        if options.output is not None:  # before anything changes: the file may not be writable
-            urls_found = [f"{escape(answer['url'])}\n" for answer in answers]
-            write_whole(options.output, urls_found, overwrite=options.overwrite)
         if found and not dry_run:
             store.spare([document.document for document in found])
         # Last, because the reader of the answers may stop early, as `head` does.
@@ -209,16 +204,15 @@ def add_commands(make: Make) -> None:
         "undo",
         "Undo drops: list the URLs to fetch again, and let them pass. Drops that meet all given "
         "criteria are undone: the pages pass from then on; they are fetched when a crawl meets "
-        "their addresses, or by a spider of yours that reads the file of -o.",
+        "their addresses, or by a spider of yours that reads this list.",
         _undo,
         "undo http://site.example/again --dry-run",
-        "undo --original http://site.example/one -o urls.txt",
+        "undo --original http://site.example/one >urls.txt",
         printer=lambda answer: [printable(answer["url"])],
-        takes="store crawl overwrite",
+        takes="store crawl",
     ).add_argument
     add("urls", nargs="*", metavar="URL", help="only drops of these pages")
     add("--original", metavar="URL", help="only drops for this page")
-    add("-o", "--output", type=Path, help="write the URLs to this file, too, one a line")
     add("--dry-run", action="store_true", help="list the drops, change nothing")
     add = make(
         "export",
@@ -247,7 +241,7 @@ def add_commands(make: Make) -> None:
     parser.add_argument("sources", nargs="+", metavar="SOURCE", help=about)
     add = make(
         "prune",
-        "Delete documents by URL, age, scope or crawl. Deletes documents that meet all given "
+        "Delete documents by URL, age or crawl. Deletes documents that meet all given "
         "criteria, with their near-duplicates.",
         _prune,
         "prune --days 365 --dry-run",
@@ -257,7 +251,6 @@ def add_commands(make: Make) -> None:
     ).add_argument
     add("urls", nargs="*", metavar="URL", help="only documents with these URLs")
     add("--days", type=float, help="only documents last seen more than so many days ago")
-    add("--scope", help="only this scope; '' for the global one")
     add("--dry-run", action="store_true", help="list what would be deleted, delete nothing")
     parser = make(
         "check",

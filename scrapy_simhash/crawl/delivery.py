@@ -83,7 +83,10 @@ class Delivery:
 
     def expect(self, page: JudgedPage) -> None:
         """Expect a young page at its callback."""
-        self._open.add(page)
+        if self.followed:
+            self._open.add(page)
+        else:
+            self._tell(Settled(page.number, "done"))
 
     def requested(self, request: Request, *, inline: bool = False) -> None:
         """Look whether a request, or an inline download, asks for an unsettled page again.

@@ -32,26 +32,6 @@ SUCCESS = range(200, 300)
 _IDENTITY_BYTES = 16  # two pages of a trillion have one with a chance of 1 in 10**15
 
 
-def find_skip_reason(config: Config, request: Request, response: Response) -> str | None:
-    """Find the reason why a response is not judged; None if it is judged.
-
-    Judged are final HTML pages with a callback that no option exempts. What a form or a search
-    answers is no page of an address: only answers to GET are judged.
-    """
-    # This also sees robots.txt and downloads of media pipelines, and error pages after their last
-    # retry, which HttpError filters only later.
-    rules = {
-        "no_callback": request.callback is NO_CALLBACK,
-        "method": request.method != "GET",
-        "not_html": not isinstance(response, HtmlResponse),
-        "status": response.status not in SUCCESS,
-        "truncated": not {"dataloss", "partial", "download_stopped"}.isdisjoint(response.flags),
-        "never_drop": any(re.search(each, response.url) for each in config.never_drop),
-        "too_large": len(response.body) > MOST_BYTES,
-    }
-    return next((reason for reason, holds in rules.items() if holds), None)
-
-
 # Reasons why nobody expects a judgement: what is no page, did not come, or an option exempts.
 LEFT_OUT = {"no_callback", "method", "not_html", "never_drop", "simhash_skip", "status"}
 
@@ -118,9 +98,25 @@ _FOUND_ON = "_simhash_found_on"
 def select_page(
     crawler: Crawler, config: Config, request: Request, response: Response, reader: Reader
 ) -> Fetched | str:
-    """Make the page that a judge gets, for a reader, or return why it is not judged."""
-    if reason := find_skip_reason(config, request, response):
-        return reason
+    """Make the page that a judge gets, for a reader, or return why it is not judged.
+
+    Judged are final HTML pages with a callback that no option exempts. What a form or a search
+    answers is no page of an address: only answers to GET are judged.
+    """
+    # This also sees robots.txt and downloads of media pipelines, and error pages after their last
+    # retry, which HttpError filters only later.
+    skipped = {
+        "no_callback": request.callback is NO_CALLBACK,
+        "method": request.method != "GET",
+        "not_html": not isinstance(response, HtmlResponse),
+        "status": response.status not in SUCCESS,
+        "truncated": not {"dataloss", "partial", "download_stopped"}.isdisjoint(response.flags),
+        "never_drop": any(re.search(each, response.url) for each in config.never_drop),
+        "too_large": len(response.body) > MOST_BYTES,
+    }
+    for reason, holds in skipped.items():
+        if holds:
+            return reason
     found_on, redirected = request.meta.get(_FOUND_ON, ""), list_redirects(request)
     fingerprint = crawler.request_fingerprinter.fingerprint(request)
     return Fetched(

@@ -117,11 +117,21 @@ def tell_half(setting: str, effect: str) -> None:
     )
 
 
-def place_store(config: Config) -> Config:
-    """Place a store's relative folder under Scrapy's data path (`.scrapy` in the project)."""
-    if "://" in config.store or config.store == MEMORY:
-        return config
-    return replace(config, store=_place("STORE", config.store))
+def place(config: Config, store: str | None = None) -> Config:
+    """Place the store and a log that is named where commands find them, from every folder.
+
+    A store's relative folder is below Scrapy's data path (`.scrapy` in the project), unless it is
+    given as `store`; a log's path below the project's folder, or below the current one without a
+    project.
+    """
+    log = config.log
+    if store is None:
+        store = config.store
+        if "://" not in store and store != MEMORY:
+            store = _place("STORE", store)
+    if log not in {None, DEFAULT_LOG}:
+        log = str(Path(closest_scrapy_cfg()).parent / str(log))
+    return replace(config, store=store, log=log)
 
 
 def name_store(settings: BaseSettings, config: Config) -> str:
@@ -129,14 +139,6 @@ def name_store(settings: BaseSettings, config: Config) -> str:
     own = settings.getpriority("SIMHASH_STORE") or 0
     needed = own > SETTINGS_PRIORITIES["project"]  # of a spider, or of the command line
     return f" --store {shlex.quote(show_url(config.store))}" * needed
-
-
-def place_log(config: Config) -> Config:
-    """Place a log that is named where commands find it from every folder of the project."""
-    # A relative path is below the project's folder, or without a project below the current folder.
-    if config.log in {None, DEFAULT_LOG}:
-        return config
-    return replace(config, log=str(Path(closest_scrapy_cfg()).parent / str(config.log)))
 
 
 def find_log(config: Config, log_path: str | None = None) -> Path:

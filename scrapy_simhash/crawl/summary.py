@@ -15,7 +15,7 @@ from scrapy_simhash._printable import plural, quote, show_share
 from scrapy_simhash.crawl.policy import LEFT_OUT
 from scrapy_simhash.judge.log import FOLLOW, JUDGED, LOSING, PASS
 from scrapy_simhash.judging.documents import STAYS
-from scrapy_simhash.pages.addresses import find_parameter, find_places, find_site, host_of
+from scrapy_simhash.pages.addresses import find_parameter, find_places
 from scrapy_simhash.pages.facts import MOSTLY_NEW
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from scrapy_simhash.pages.addresses import Places
 
 # Of more pages than this share that were not judged, a crawl warns.
-_MANY, _MOST_REASONS = 0.01, 3
+_MANY = 0.01
 
 
 class Line(NamedTuple):
@@ -47,11 +47,10 @@ class Summary:
         look_alikes: kept pages that look like another one.
         forgotten: pages that did not come through.
         not_followed: links that only dropped pages had.
-        of_lists: those of them that SIMHASH_FOLLOW_NEW_LINKS would have followed.
     """
 
     def __init__(self) -> None:
-        self.judged = self.forgotten = self.not_followed = self.of_lists = 0
+        self.judged = self.forgotten = self.not_followed = 0
         self.actions, self.links = Counter[str](), Counter[str]()
         self.alerts, self.look_alikes = Alerts(), LookAlikes()
         self._statuses = Counter[str]()
@@ -80,13 +79,6 @@ class Summary:
             return ["simhash/pages", f"simhash/{status}", "simhash/look_alikes"]
         return ["simhash/pages", f"simhash/{status}"]
 
-    @property
-    def would_drop(self) -> bool:
-        """Whether near-duplicates were flagged only: `drop` would drop them."""
-        return self.actions["flag"] > 0 and not any(
-            self.actions[each] for each in (*LOSING, FOLLOW)
-        )
-
     def list_lines(self) -> Iterator[Line]:
         """List the lines that have something to say, five at most."""
         if self.judged:
@@ -94,12 +86,12 @@ class Summary:
         if passed := self._describe_not_judged():
             yield Line("not-judged", passed, warns=True)
         if self.not_followed:
-            links, would = plural(self.not_followed, "link"), self.would_drop
-            how = "Would not be followed" if would else "Not followed"
-            whose = "near-duplicates" if would else "dropped pages"
-            follows = f" (SIMHASH_FOLLOW_NEW_LINKS = True would follow {self.of_lists:,})"
-            said = f"{how}: {links} that only {whose} had{follows * bool(self.of_lists)}."
-            yield Line("links", said, warns=not would)
+            links = plural(self.not_followed, "link")
+            lost = any(self.actions[each] for each in (*LOSING, FOLLOW))
+            said = f"Not followed: {links} that only dropped pages had."
+            if not lost:
+                said = f"Would not be followed: {links} that only near-duplicates had."
+            yield Line("links", said, warns=lost)
         if alerts := self.alerts.describe():
             yield Line("drops", f"Look at: {alerts}.", warns=self.alerts.are_serious())
         if look_alikes := self.look_alikes.describe():
@@ -136,21 +128,18 @@ class Summary:
 
     def _describe_not_judged(self) -> str:
         """Say how many pages were not judged and why, if they are many or the store failed."""
-        reasons = +self._passed  # without those of which there are none
-        passed = reasons.total()
-        no_store = not reasons.keys().isdisjoint(("store_unavailable", "no_store"))
+        passed = self._passed.total()
+        no_store = self._passed["store_unavailable"] + self._passed["no_store"]
         if not no_store and passed <= _MANY * (self.judged + passed):
             return ""
-        ranked = sorted(reasons.items(), key=lambda reason: (-reason[1], reason[0]))
-        named = [f"{count:,} {name.replace('_', ' ')}" for name, count in ranked[:_MOST_REASONS]]
-        if others := sum(count for _, count in ranked[_MOST_REASONS:]):
-            named.append(f"{others:,} for other reasons")
+        ranked = self._passed.most_common()
+        named = [f"{count:,} {name.replace('_', ' ')}" for name, count in ranked if count]
         came = "all came through, even copies" if passed > 1 else "it came through, even if a copy"
         return f"Not judged: {plural(passed, 'page')} ({', '.join(named)}); {came}."
 
 
 _EXAMPLES = 3
-_MOST_REMEMBERED = 10_000  # originals, or sites
+_MOST_REMEMBERED = 10_000  # originals, or parameters
 _MOST_LISTED, _MOST_KINDS_LISTED = 5, 10
 _MOST_NAMED = 2
 # Those that begin with the same words are counted together, whatever their numbers.
@@ -162,33 +151,13 @@ _NUMBER = re.compile(r"\d+")
 class Alert(StrEnum):
     """What may speak against a near-duplicate, in words for people."""
 
-    UNLIKE = "at unlike addresses"
-    NUMBER = "with another number in the main text"
-    SITE = "of another site"
-    SESSION = "that differ in a parameter only"
+    UNLIKE = "at unlike addresses repeating"
+    NUMBER = "with another number in the main text, such as"
+    SESSION = "that differ in a parameter only:"
 
 
-# Before what an alert is about; else it is a page that is repeated.
-BEFORE = {Alert.SITE: ":", Alert.SESSION: ":", Alert.NUMBER: ", such as"}
-# Mirrors, and what `scrapy simhash urls` saves requests by, are worth knowing if nothing is wrong.
-_TOLD_TOGETHER = ((Alert.UNLIKE, Alert.NUMBER), (Alert.SITE, Alert.SESSION))
 # Fewer pages in a session are not told, nor a smaller share.
 _LEAST_OF_SESSION, _SHARE_OF_SESSION = 10, 0.5
-
-
-def list_alerts(decision: Decision) -> Iterator[tuple[Alert, str]]:
-    """List what speaks against a near-duplicate, each with the page or site that it is about.
-
-    Whether that is a wall only all pages show, see `Walls`.
-    """
-    url, original = decision.url, decision.match_url or ""
-    own, other = host_of(url), host_of(original)
-    if decision.other_number:
-        yield Alert.NUMBER, ""
-    if own != other and (site := find_site(other)) not in {"", find_site(own)}:
-        yield Alert.SITE, site
-    if original and (name := find_parameter(url, original)):
-        yield Alert.SESSION, name
 
 
 class Examples:
@@ -210,7 +179,7 @@ class Examples:
 
 
 def _find(found: dict[str, Examples], about: str) -> Examples:
-    """Find the examples of a page or site; those beyond the first 10,000 are not remembered."""
+    """Find the examples of a page or parameter; those beyond the first 10,000 are forgotten."""
     if about in found or len(found) < _MOST_REMEMBERED:
         return found.setdefault(about, Examples())
     return Examples()
@@ -226,22 +195,29 @@ class Alerts:
 
     def add(self, decision: Decision) -> None:
         """Count a page that was judged, if it is a near-duplicate or shows what others do."""
-        self._walls.add(decision)
+        url, original = decision.url, decision.match_url or ""
+        # Where redirects led to it, the address counts that was asked for: after one, all those of
+        # a login page are alike.
+        places = find_places(decision.requested_url or url, decision.canonical)
+        kept, parameter = find_places(original), original and find_parameter(url, original)
+        if places is not None:
+            self._walls.add(decision, places, kept)
         if decision.status != "near_duplicate" or decision.reason:
             return
         self._pages += 1
-        for alert, about in ((Alert.UNLIKE, decision.match_url or ""), *list_alerts(decision)):
-            _find(self._found[alert], about).add(decision.url)
+        _find(self._found[Alert.UNLIKE], original).add(url)
+        if decision.other_number:
+            _find(self._found[Alert.NUMBER], "").add(url)
+        if parameter:
+            _find(self._found[Alert.SESSION], parameter).add(url)
 
-    def list_repeated(self) -> list[tuple[str, Examples]]:
-        """List the pages that near-duplicates repeat, those with most first."""
-        return sorted(self._found[Alert.UNLIKE].items(), key=lambda each: -each[1].pages)
-
-    def list_told(self) -> Iterator[tuple[Alert, str, Examples]]:
-        """List what has to be told, of each alert the pages and sites with most first."""
+    def list_told(self) -> Iterator[dict[str, Any]]:
+        """List what has to be told, of each alert the pages with most first, ready for JSON."""
         for alert in Alert:
             for about, found in self._rank(alert)[:_MOST_LISTED]:
-                yield alert, about, found
+                is_url = alert is Alert.UNLIKE
+                said = alert if is_url or not about else f"{alert} {about}"
+                yield {"alert": said, "url": about * is_url, **found.describe()}
 
     def are_serious(self) -> bool:
         """Return whether what is described is likely wrong."""
@@ -250,8 +226,8 @@ class Alerts:
 
     def describe(self) -> str:
         """Describe what speaks against most drops, or what is worth knowing; "" if nothing is."""
-        told = [[*map(self._describe, alerts)] for alerts in _TOLD_TOGETHER]
-        return next(filter(None, ("; ".join(filter(None, each)) for each in told)), "")
+        told = "; ".join(filter(None, map(self._describe, (Alert.UNLIKE, Alert.NUMBER))))
+        return told or self._describe(Alert.SESSION)  # by which `urls` saves requests
 
     def _describe(self, alert: Alert) -> str:
         ranked = self._rank(alert)
@@ -259,9 +235,8 @@ class Alerts:
             return ""
         (about, first), others = ranked[0], " and others" * (len(ranked) > 1)
         pages = plural(sum(found.pages for _, found in ranked), "near-duplicate")
-        before = BEFORE.get(alert, " repeating")
         urls = " (scrapy simhash urls)" * (alert is Alert.SESSION)
-        return f"{pages} {alert}{before} {quote(about or first.examples[0])}{others}{urls}"
+        return f"{pages} {alert} {quote(about or first.examples[0])}{others}{urls}"
 
     def _rank(self, alert: Alert) -> list[tuple[str, Examples]]:
         found, least = self._found[alert], 1.0
@@ -300,16 +275,8 @@ class Walls:
         # How often documents are repeated under a parameter of a host, the first ones.
         self._repeated: OrderedDict[tuple[str, str], Counter[int]] = OrderedDict()
 
-    def add(self, decision: Decision) -> None:
-        """Note a page that was judged.
-
-        Where redirects led to it, the address counts that was asked for: after one, all those of a
-        login page are alike.
-        """
-        places = find_places(decision.requested_url or decision.url, decision.canonical)
-        original = find_places(decision.match_url)
-        if places is None:
-            return
+    def add(self, decision: Decision, places: Places, original: Places | None) -> None:
+        """Note a page that was judged, by its address and that of the page that it repeats."""
         shape = places[:3]
         _note(_find_last(self._seen, shape, []), places)
         if decision.reason == "changed":  # nothing has led to its new text yet

@@ -7,13 +7,10 @@ from difflib import SequenceMatcher
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
 
-from msgspec import structs
-
 from scrapy_simhash._printable import JOINERS, escape
 from scrapy_simhash.judging.documents import DEFAULT_DISTANCE_BITS, Rule
 from scrapy_simhash.judging.hosts import Hosts
 from scrapy_simhash.judging.matching import compare_by_words, compare_plainly
-from scrapy_simhash.judging.rule import UNKNOWN
 from scrapy_simhash.tables import parse_design
 
 if TYPE_CHECKING:
@@ -25,43 +22,33 @@ if TYPE_CHECKING:
 
 
 def compare_pages(
-    config: Config, store: Store | None, first: StoredDocument, second: StoredDocument
+    config: Config, store: Store, first: StoredDocument, second: StoredDocument
 ) -> dict[str, Any]:
     """Describe how two pages compare, and how the current settings would judge them.
 
     Args:
-        config: the settings; its rule is that of the store, if there is one.
-        store: with these pages, or that they are compared with; None for two files.
-        first: a document of the store, or of a file, which has the number 0.
+        config: the settings; the rule is that of the store.
+        store: with these pages.
+        first: one of its documents.
         second: another one.
     """
-    rule = config.chosen_rule
-    if store:
-        given = config.distance if store.rule == config.rule else DEFAULT_DISTANCE_BITS[store.rule]
-        rule = Rule(min(given, parse_design(store.design).reach_bits), store.rule)
+    given = config.distance if store.rule == config.rule else DEFAULT_DISTANCE_BITS[store.rule]
+    rule = Rule(min(given, parse_design(store.design).reach_bits), store.rule)
     mine, theirs = first.facts, second.facts
-    stored = first.document > 0 and second.document > 0
-    if not stored:  # a file has no scope, and a store knows nothing of it
-        theirs = structs.replace(theirs, scope=mine.scope)
     wording, other = first.wording, second.wording
 
     if not (rule.by_words and wording and other) or mine.scope != theirs.scope:
         answer = compare_plainly(mine, theirs, rule)
     else:
-        sites = UNKNOWN, UNKNOWN
-        if store and stored:
-            both = mine, theirs, (first.document, second.document)
-            sites = store.read(lambda documents: Hosts().find_both(documents, *both))
+        both = mine, theirs, (first.document, second.document)
+        sites = store.read(lambda documents: Hosts().find_both(documents, *both))
         answer = compare_by_words(mine, theirs, (wording, other), sites, rule=rule.name)
     verdict = "Near-duplicates" if answer.duplicate else "Different pages"
-    how = "" if stored else ", as if at one address name (a file has none)"
     compared: dict[str, Any] = {
-        "verdict": f"{verdict} by the current settings{how}: {answer.tests[1]}",
+        "verdict": f"{verdict} by the current settings: {answer.tests[1]}",
         "judged": answer.duplicate,
         "pages": [describe_page(first), describe_page(second)],
-        "within": rule.distance,
         "tests": list(answer.tests),
-        "compared": [f"{each.fingerprint:016x}" for each in (mine, theirs)],
         "distance": (mine.fingerprint ^ theirs.fingerprint).bit_count(),
     }
     if answer.similarity is not None:
@@ -74,12 +61,11 @@ def compare_pages(
 
 
 def describe_page(document: StoredDocument) -> dict[str, Any]:
-    """Describe a page: what it is called, and, if it is stored, who got it."""
+    """Describe a page: what it is called, and who got it."""
     page = document.pick("url", "title", "heading", "language", "words", "features")
     page["fingerprint"] = f"{document.facts.fingerprint:016x}"
-    if document.document:  # and no file
-        page |= document.pick("document", "state", "crawls", "time")
-        page["got_by"] = ".".join(filter(None, document.facts.reader))
+    page |= document.pick("document", "state", "crawls", "time")
+    page["got_by"] = ".".join(filter(None, document.facts.reader))
     return page
 
 

@@ -2,65 +2,30 @@
 
 from __future__ import annotations
 
-import json
-import re
 import shlex
-from collections import deque
-from contextlib import nullcontext
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from scrapy_simhash._printable import mask_passwords, plural
 from scrapy_simhash.crawl.running import find_log
-from scrapy_simhash.errors import InspectionError, NotJudgedError, PartlyFailedError
+from scrapy_simhash.errors import InspectionError, PartlyFailedError
 from scrapy_simhash.inspection.comparing import compare_pages, describe_page
 from scrapy_simhash.judge.log import FORGOTTEN, NOT_FOLLOWED, read_log
-from scrapy_simhash.judging.documents import Deciding, Record, State, StoredDocument, make_document
+from scrapy_simhash.judging.documents import Deciding, Record, StoredDocument
 from scrapy_simhash.judging.matching import CHANGES
-from scrapy_simhash.pages.facts import MOSTLY_NEW, Fetched, Recipe, unpack
-from scrapy_simhash.pages.features import read_words, simhash, weigh_features
-from scrapy_simhash.pages.fingerprint import fingerprint_page
+from scrapy_simhash.pages.facts import MOSTLY_NEW
 from scrapy_simhash.stores.opening import open_as_it_is
-from scrapy_simhash.tables import parse_design
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+    from pathlib import Path
 
     from scrapy_simhash.config import Config
     from scrapy_simhash.judge.log import Decision
     from scrapy_simhash.stores.store import Store
 
-_LINES_SHOWN = 5
-_HEX_FINGERPRINT = re.compile(r"(0x)?[0-9a-fA-F]{16}")
 # As many as the log has of each page.
 _MOST_WORDS = 10
 
-# Why a page was not judged, as docs/meta.md has it, and what may be done about it.
-_REASONS = {
-    "bad_encoding": ("its text cannot be decoded", "the site has to declare the right charset"),
-    "binary": ("its bytes are no text", "the site calls it HTML: see what it really sends"),
-    "bucket_too_full": ("too many pages share the beginning of its fingerprint", ""),
-    "empty": ("its body is empty", ""),
-    "failed": ("reading it raised an error", "Scrapy's log has the traceback"),
-    "method": ("it answers another method than GET", ""),
-    "never_drop": ("its address matches SIMHASH_NEVER_DROP", ""),
-    "no_callback": ("it has no callback, as robots.txt and media have none", ""),
-    "no_store": ("the crawl was read-only, and there was no store", ""),
-    "no_text": (
-        "it has no visible text",
-        "if scripts draw it, it needs a browser; SIMHASH_IGNORE may take all of it",
-    ),
-    "not_html": ("it is no HTML page", ""),
-    "out_of_memory": ("reading it took too much memory", ""),
-    "scope_failed": ("the function of SIMHASH_SCOPE raised an error", "mend that function"),
-    "slow_site": ("three pages of its site took too long to read", ""),
-    "status": ("its HTTP status is no success, which Scrapy keeps from callbacks", ""),
-    "store_unavailable": ("the store, or its judge, could not be used", "see Scrapy's log"),
-    "timed_out": ("reading it took longer than ten seconds", ""),
-    "too_large": ("it is larger than 4 MiB", ""),
-    "truncated": ("it did not arrive whole", "the next crawl may get all of it"),
-    "worker_died": ("two processes that judged it ended", "see Scrapy's log at level DEBUG"),
-}
 _ACTIONS = {
     "drop": "Dropped",
     "follow": "Dropped, and its new links followed",
@@ -68,49 +33,27 @@ _ACTIONS = {
     "flag": "Only flagged",
     "pass": "Kept, because this crawl had not got the other page",
 }
-# Why a page that was judged new is no original.
-_FORGOTTEN_BECAUSE = {
-    "failed": "its callback or a pipeline failed",
-    "unwanted": "pipelines dropped all its items",
-    "not_arrived": "it never reached the spider",
-    "asked_again": "it was asked for again",
-    "handed_on": "its callback handed an item on in a request",
-}
 
 
-def explain(
-    config: Config, what: Sequence[str], log_path: str | None, *, stored: bool = False
-) -> Iterator[dict[str, Any]]:
-    """Explain why a URL was dropped or kept, how two pages compare, or what is near to one.
-
-    Two files have seed 0, unless they are compared as pages `stored` there are.
+def explain(config: Config, urls: Sequence[str], log_path: str | None) -> Iterator[dict[str, Any]]:
+    """Explain why a URL was dropped or kept, or how the pages of two compare.
 
     Raises:
-        InspectionError: a file has no fingerprint, or nothing like a page was named.
-        OSError: a file cannot be read.
+        InspectionError: neither one nor two URLs were named.
         PartlyFailedError: a page is unknown.
     """
-    if len(what) == 1 and _is_url(what[0]):
-        yield from _explain_url(config, what[0], find_log(config, log_path))
+    are_urls = all(each.startswith(("http://", "https://")) for each in urls)
+    if not are_urls or len(urls) > 2:  # noqa: PLR2004 - a pair
+        raise InspectionError(f"name a URL (http://...), or two of them; got {' '.join(urls)!r}")
+    if len(urls) == 1:
+        yield from _explain_url(config, urls[0], find_log(config, log_path))
         return
-    if len(what) == 1:
-        yield from _find_near(config, what[0])
-        return
-    if len(what) != 2:  # noqa: PLR2004 - a pair
-        raise InspectionError(f"name one page, or two URLs or files; got {' '.join(what)!r}")
-    stored = stored or any(map(_is_url, what))
-    with open_as_it_is(config.store) if stored else nullcontext() as opened:
-        first, second = (
-            _find_documents(opened, name)[-1]
-            if opened is not None and _is_url(name)
-            else _read_file(config, name, opened)
-            for name in what
-        )
-        yield compare_pages(config, opened, first, second)
-
-
-def _is_url(what: str) -> bool:
-    return what.startswith(("http://", "https://"))
+    with open_as_it_is(config.store) as store:
+        found = store.find_documents(urls)
+        for url in urls:
+            if not found[url]:
+                raise PartlyFailedError(f"{url} is not in the store; name it as it was fetched")
+        yield compare_pages(config, store, *(found[url][-1] for url in urls))
 
 
 class _Logged:
@@ -120,19 +63,17 @@ class _Logged:
         self.last: Decision | None = None
         self.judged: Decision | None = None
         self.dropped_for = ""
-        self.lines: deque[dict[str, Any]] = deque(maxlen=_LINES_SHOWN)
         self.repeating: set[str] = set()
         own = mask_passwords(url)
-        for decision, line in read_log(log):
+        for decision, _ in read_log(log):
             if decision.url == own:
-                self._add(decision, line)
+                self._add(decision)
             copy = decision.status == "near_duplicate" and not decision.reason
             if copy and decision.match_url == own:
                 self.repeating.add(decision.url)
 
-    def _add(self, decision: Decision, line: bytes) -> None:
+    def _add(self, decision: Decision) -> None:
         self.last = decision
-        self.lines.append(json.loads(line))
         # A revisit is compared with nothing; what its text was compared with, is another's now, and
         # what repeated its old text does not count.
         if decision.status in {"new", "near_duplicate"}:
@@ -154,11 +95,15 @@ def _explain_url(config: Config, url: str, log: Path) -> Iterator[dict[str, Any]
                 "page that redirects is known by its target. `scrapy simhash log --url TEXT` lists "
                 "addresses with a text"
             )
-        answers = [_explain_document(config, store, each, logged) for each in documents]
+        answers = [
+            (_explain_duplicate if each.state == "duplicate" else _explain_kept)(
+                config, store, each, logged
+            )
+            for each in documents
+        ]
         if logged.last is not None and not (documents and logged.last.is_judged):
             answers.insert(0, _explain_line(config, logged.last))
-    found = {"url": url, "decisions": list(logged.lines)}
-    yield from (found | answer for answer in answers)
+    yield from ({"url": url, **answer} for answer in answers)
 
 
 def _explain_line(config: Config, decision: Decision) -> dict[str, Any]:
@@ -170,74 +115,59 @@ def _explain_line(config: Config, decision: Decision) -> dict[str, Any]:
         if (decision.new_links or 0.0) >= MOSTLY_NEW and not config.follow_new_links:
             advice = "SIMHASH_FOLLOW_NEW_LINKS = True follows links of pages of mostly new ones"
         return {"verdict": verdict, "advice": advice}
-    if decision.status == FORGOTTEN:
-        why = _FORGOTTEN_BECAUSE.get(decision.reason, decision.reason)
-        advice = "Scrapy's log has the error" * (decision.reason == "failed")
-        return {"verdict": f"Forgotten: {why}, so no page is dropped for it", "advice": advice}
     if decision.is_judged:
         why = "its items did not come through, its callback has no name, its judge died, or it "
         return {"verdict": f"Judged, but not in the store: {why}was deleted"}
-    return {
-        "verdict": _tell_not_judged(decision.reason, decision.tests),
-        "advice": tell_reason(decision.reason)[1],
-    }
-
-
-def _explain_document(
-    config: Config, store: Store, document: StoredDocument, logged: _Logged
-) -> dict[str, Any]:
-    """Explain a document, by its last judgement in the log, and the page kept for it, if any."""
-    dropped, kept = document.state == "duplicate", document.record.original
-    nearest_url = logged.judged.nearest_url if logged.judged else None
-    if document.record.spared:
-        nearest_url = logged.dropped_for
-    original = store.get_documents([kept]).get(kept) if dropped else None
-    if not dropped and (expected := nearest_url or document.facts.canonical):
-        # What it declares may be the page that somebody expects it to repeat.
-        others = store.find_documents([expected])[expected]
-        original = next((each for each in others[::-1] if each.document != document.document), None)
-    now = {"pages": [describe_page(document)]}
-    if original is not None:
-        now = compare_pages(config, store, document, original)
-    if not dropped:
-        return now | _explain_kept(document, original, nearest_url, now, logged)
-    return _explain_duplicate(document, original, now, logged)
+    why = " ".join([decision.reason.replace("_", " "), *decision.tests])
+    if decision.status == FORGOTTEN:
+        return {"verdict": f"Forgotten, so no page is dropped for it: {why}"}
+    came = ", so it came through" * (decision.reason != "status")
+    return {"verdict": f"Not judged{came}: {why}", "advice": "docs/meta.md has all reasons"}
 
 
 def _explain_kept(
-    document: StoredDocument,
-    original: StoredDocument | None,
-    nearest_url: str | None,
-    now: dict[str, Any],
-    logged: _Logged,
+    config: Config, store: Store, document: StoredDocument, logged: _Logged
 ) -> dict[str, Any]:
     """Explain why a page was kept, beside the nearest one as it was then."""
-    if document.record.spared:
+    url, spared, judged = document.facts.url, document.record.spared, logged.judged
+    nearest_url = logged.dropped_for if spared else judged and judged.nearest_url
+    now: dict[str, Any] = {"pages": [describe_page(document)]}
+    # What it declares may be the page that somebody expects it to repeat.
+    if expected := nearest_url or document.facts.canonical:
+        found = store.find_documents([expected])[expected]
+        others = [each for each in found if each.document != document.document]
+        if others:
+            now = compare_pages(config, store, document, others[-1])
+    if spared:
         dropped = f" for {nearest_url}" if nearest_url else ""
-        return {"verdict": f"Kept: it was dropped{dropped}, then let in by `scrapy simhash undo`"}
-    tests = logged.judged.nearest_tests if logged.judged else []
+        undone = f"Kept: it was dropped{dropped}, then let in by `scrapy simhash undo`"
+        return now | {"verdict": undone}
+    tests = judged.nearest_tests if judged else []
     verdict = "Kept: no page like it was found that had come through when it was judged"
     if logged.last is not None and logged.last.reason == "changed":
         verdict = "Kept: it was kept before, and shows another text now"
-    elif nearest_url is not None:
+    elif nearest_url:
         verdict = f"Kept beside {nearest_url}, which is most like it: {''.join(tests[1:2])}"
     if led := len(logged.repeating):
         verdict += f"; {plural(led, 'page')} repeat{'s' * (led == 1)} it"
     advice = "scrapy simhash explain URL URL\ncompares it with a page that you think it repeats"
-    if original is not None:
+    if "judged" in now:
         verdict += "; today it would be dropped for it" * now["judged"]
-        prune = f"scrapy simhash prune {shlex.quote(document.facts.url)}"
+        prune = f"scrapy simhash prune {shlex.quote(url)}"
         advice = f"{prune}\nforgets it; the next crawl judges it anew" * now["judged"]
-    return {"verdict": verdict, "advice": advice, "tests": tests}
+    return now | {"verdict": verdict, "advice": advice, "tests": tests}
 
 
 def _explain_duplicate(
-    document: StoredDocument, original: StoredDocument | None, now: dict[str, Any], logged: _Logged
+    config: Config, store: Store, document: StoredDocument, logged: _Logged
 ) -> dict[str, Any]:
     """Explain a near-duplicate, by the log, or as the pages are today."""
-    judged = logged.judged
-    if judged is not None and judged.match_document != document.record.original:
+    judged, kept = logged.judged, document.record.original
+    if judged is not None and judged.match_document != kept:
         judged = None
+    now: dict[str, Any] = {"pages": [describe_page(document)]}
+    if original := store.get_documents([kept]).get(kept):
+        now = compare_pages(config, store, document, original)
     if judged and judged.similarity is not None:
         now |= {"site_known": judged.site_known}
         now |= {"own_words": judged.own_words, "match_own_words": judged.match_own_words}
@@ -255,18 +185,6 @@ def _explain_duplicate(
     passes = "lets it pass when it is fetched again; SIMHASH_NEVER_DROP keeps such addresses"
     advice = f"{undo}\n{passes}" * (not spared)
     return {**explained, "advice": advice, "similarity": document.record.similarity}
-
-
-def tell_reason(reason: str) -> tuple[str, str]:
-    """Tell why a page was not judged, and what to do; "" for nothing."""
-    return _REASONS.get(reason, (reason, ""))
-
-
-def _tell_not_judged(reason: str, errors: Sequence[str]) -> str:
-    """Tell that a page was not judged, why, and that it came through, if it did."""
-    came = ", so it came through" * (reason != "status")
-    why = f" ({', '.join(errors)})" * bool(errors)
-    return f"Not judged{came}: {tell_reason(reason)[0]}{why}"
 
 
 def _tell_duplicate(
@@ -301,50 +219,3 @@ def _tell_duplicate(
 
 def _show_words(words: Sequence[str]) -> str:
     return repr(" ".join(words) + " ..." * (len(words) >= _MOST_WORDS))
-
-
-def _find_documents(store: Store, url: str) -> list[StoredDocument]:
-    """Find the documents of a URL, or raise an error."""
-    documents = store.find_documents([url])[url]
-    if not documents:
-        raise PartlyFailedError(f"{url} is not in the store; name it as it was fetched")
-    return documents
-
-
-def _read_file(config: Config, name: str, store: Store | None) -> StoredDocument:
-    """Read an HTML file like a document, by recipe and seed of a store, or the default ones."""
-    recipe, seed = (store.recipe, store.seed) if store else (Recipe(), 0)
-    body = Path(name).read_bytes()
-    try:
-        made = fingerprint_page(body, recipe=recipe, seed=seed, ignore=config.ignore)
-    except NotJudgedError as error:
-        raise InspectionError(f"{name} has no fingerprint: {error.reason} {error.detail}") from None
-    document = make_document(made, config.chosen_rule, Fetched(name, identity=b"-"))
-    record = Record(document.facts, State.DONE, (), 0.0)
-    return StoredDocument(0, record, unpack(document.wording) if document.wording else None)
-
-
-def _find_near(config: Config, what: str) -> Iterator[dict[str, Any]]:
-    """Find the pages of the store within `SIMHASH_DISTANCE` of a file, fingerprint or text."""
-    with open_as_it_is(config.store) as store:
-        # As far as the tables of the store are complete.
-        distance = min(config.distance, parse_design(store.design).reach_bits)
-        for match in store.query(_find_fingerprint(config, store, what), distance):
-            near = {"fingerprint": f"{match.fingerprint:016x}", "distance": match.distance}
-            for document in store.get_documents([match.document]).values():
-                yield near | document.pick("document", "url", "state", "title")
-
-
-def _find_fingerprint(config: Config, store: Store, what: str) -> int:
-    if _HEX_FINGERPRINT.fullmatch(what):
-        return int(what, 16)
-    try:
-        return _read_file(config, what, store).facts.fingerprint
-    except (OSError, ValueError):  # none, too long for a path, or with a NUL: it must be a text
-        if " " in what.strip():
-            words = read_words(what, store.seed)
-            return simhash(*weigh_features(words.hashes, store.recipe.window))
-    raise InspectionError(
-        f"{what!r} is not a URL (http://...), an existing file, a fingerprint (16 hexadecimal "
-        "digits) or a text of several words"
-    )

@@ -23,39 +23,34 @@ from scrapy_simhash._printable import (
     plural,
     printable,
     show,
-    show_bytes,
-    show_progress,
 )
 from scrapy_simhash.crawl.policy import LEFT_OUT
 from scrapy_simhash.crawl.running import find_log
-from scrapy_simhash.crawl.summary import BEFORE, Examples, Summary, list_alerts
+from scrapy_simhash.crawl.summary import Examples, Summary
 from scrapy_simhash.errors import InspectionError, StoreUnusableError
 from scrapy_simhash.inspection.comparing import compare_side_by_side
-from scrapy_simhash.inspection.explanation import tell_reason
 from scrapy_simhash.judge.log import (
     ALL_CRAWLS,
+    FOLLOW,
     FORGOTTEN,
     NOT_FOLLOWED,
     find_crawl,
     read_log,
     require_log,
 )
-from scrapy_simhash.judging.matching import LEFT_OUT as OF_TEST
 from scrapy_simhash.pages.addresses import host_of
-from scrapy_simhash.pages.facts import MOSTLY_NEW
 from scrapy_simhash.stores.opening import open_as_it_is
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator
     from pathlib import Path
 
     from scrapy_simhash.config import Config
-    from scrapy_simhash.crawl.summary import Alerts
     from scrapy_simhash.judge.log import Decision
     from scrapy_simhash.judging.documents import StoredDocument
     from scrapy_simhash.stores.store import Store
 
-_HOSTS_SHOWN, _GROUPS_SHOWN, _LINKS_SHOWN = 20, 10, 10
+_HOSTS_SHOWN, _LINKS_SHOWN = 20, 10
 _MOST_DROPS = 30
 _MOST_OF_A_GROUP = 3
 _MOST_DOUBTFUL = 2_000  # as many are looked through for these
@@ -74,31 +69,27 @@ class Figures:
         self.summary = Summary()
         self._doubtful: list[Decision] = []
         self.drawn: list[Decision] = []  # at random, of those that would be dropped
-        self._reasons: defaultdict[str, Examples] = defaultdict(Examples)
         # How many links nobody followed, by crawl, and the first ones, which the log has, by page.
         self._not_followed: dict[str, int] = {}
         self._listed: defaultdict[str, Examples] = defaultdict(Examples)
 
     def add(self, decision: Decision) -> None:
         """Count a decision."""
-        status, url, reason = decision.status, decision.url, decision.reason
+        status = decision.status
         if status == NOT_FOLLOWED:
             before = self._not_followed.get(decision.crawl, 0)
             self._not_followed[decision.crawl] = max(decision.links, before)
             self.summary.not_followed = sum(self._not_followed.values())
-            self.summary.of_lists += (decision.new_links or 0.0) >= MOSTLY_NEW
-            self._listed[decision.match_url or ""].add(url, _LINKS_SHOWN)
+            self._listed[decision.match_url or ""].add(decision.url, _LINKS_SHOWN)
             return
         if status == FORGOTTEN:
             self.summary.forgotten += 1
             return
         self.summary.add(decision)
-        if reason not in LEFT_OUT:
+        if decision.reason not in LEFT_OUT:
             self._count_page(decision)
         if status == "near_duplicate":
             self._add_near_duplicate(decision)
-        elif not decision.is_judged:
-            self._reasons[reason or status].add(url)
 
     def _count_page(self, decision: Decision) -> None:
         """Count a page that was judged, or should have been, for its crawl and its host."""
@@ -107,10 +98,10 @@ class Figures:
             first, last = self._times or (time, time)
             self._times = min(first, time), max(last, time)
         if decision.is_judged:
-            host = self._hosts[host_of(decision.url)]
+            host, repeats = self._hosts[host_of(decision.url)], decision.status == "near_duplicate"
             host["judged"] += 1
-            host["near_duplicates"] += decision.status == "near_duplicate"
-            host["dropped"] += decision.is_dropped
+            host["near_duplicates"] += repeats
+            host["dropped"] += repeats and decision.action in {"drop", FOLLOW}
             host["dropped_bytes"] += (decision.body_bytes or 0) * (decision.action == "drop")
 
     def _add_near_duplicate(self, decision: Decision) -> None:
@@ -156,49 +147,16 @@ class Figures:
             "not_judged": pages - sums["judged"],
             **sums,
             "crawls": [{"crawl": name, "pages": n} for name, n in self.crawls.items()],
-            "reasons": [
-                {
-                    "reason": reason,
-                    "expected": reason in LEFT_OUT,
-                    **found.describe(),
-                    **dict(zip(("why", "advice"), tell_reason(reason), strict=True)),
-                }
-                for reason, found in _rank(self._reasons)
-            ],
             "links_listed": sum(found.pages for found in self._listed.values()),
             "not_followed": [
-                {"url": url, **each.describe()} for url, each in _rank(self._listed)[:_LINKS_SHOWN]
-            ],
+                {"url": url, **each.describe()}
+                for url, each in sorted(self._listed.items(), key=lambda of: -of[1].pages)
+            ][:_LINKS_SHOWN],
+            "doubtful": list(self.summary.alerts.list_told()),
             "parted_by": self.summary.look_alikes.list_kinds(),
             "hosts": [{"host": host, **sums} for host, sums in hosts[:_HOSTS_SHOWN]],
             "other_hosts": max(0, len(hosts) - _HOSTS_SHOWN),
         }
-
-
-def _rank(found: Mapping[str, Examples]) -> list[tuple[str, Examples]]:
-    """List what was found, the most frequent first."""
-    return sorted(found.items(), key=lambda item: (-item[1].pages, item[0]))
-
-
-def describe_alerts(alerts: Alerts, store: Store | None) -> dict[str, Any]:
-    """Describe near-duplicates that may be wrong, and the pages that most others repeat."""
-    told, repeated = [*alerts.list_told()], alerts.list_repeated()
-    urls = [about for _, about, _ in told] + [url for url, _ in repeated[:_GROUPS_SHOWN]]
-    there = store.find_documents(urls) if store else {}
-    titles = {url: pages[-1].facts.title for url, pages in there.items() if pages}
-    groups = [
-        {"url": url, "title": titles.get(url, ""), **found.describe()}
-        for url, found in repeated[:_GROUPS_SHOWN]
-    ]
-    doubtful: list[dict[str, Any]] = []
-    for alert, about, found in told:
-        card: dict[str, Any] = {"alert": alert, **found.describe()}
-        if about and alert in BEFORE:
-            card["alert"] += f"{BEFORE[alert]} {about}"
-        elif about:
-            card |= {"url": about, "title": titles.get(about, "")}
-        doubtful.append(card)
-    return {"doubtful": doubtful, "groups": groups, "originals": len(repeated)}
 
 
 def _find_stored(store: Store | None, number: int, url: str) -> StoredDocument | None:
@@ -217,16 +175,13 @@ def describe_drops(decisions: Iterable[Decision], store: Store | None) -> list[d
     """Describe up to 30 near-duplicates, with both texts in `rows` where the store has the two."""
     drops: list[dict[str, Any]] = []
     for decision in islice(decisions, _MOST_DROPS):
-        original_url, tests = decision.match_url or "", decision.tests
+        original_url = decision.match_url or ""
         page = _find_stored(store, decision.document, decision.url)
         original = _find_stored(store, decision.match_document, original_url)
         drop: dict[str, Any] = {
             "decision": decision,
             "page": _name(decision.url, page),
             "original": _name(original_url, original),
-            "decided": "".join(tests[1:2]),
-            "left_out": [test.removeprefix(OF_TEST) for test in tests if test.startswith(OF_TEST)],
-            "alerts": [alert.removeprefix("that ") for alert, _ in list_alerts(decision)],
         }
         if page and original and original.facts.text_digest.hex() == decision.match_text_digest:
             texts = [str(each.wording) for each in (original, page) if each.wording is not None]
@@ -269,9 +224,8 @@ def write_report(
         require_log(log)
         named = None if crawl == ALL_CRAWLS else find_crawl(log, crawl)
         damaged: list[str] = []
-        with show_progress("bytes of the log") as progress:
-            for decision, _ in read_log(log, named, damaged=damaged, progress=progress):
-                counted.add(decision)
+        for decision, _ in read_log(log, named, damaged=damaged):
+            counted.add(decision)
         if damaged:
             missing.append(f"{len(damaged):,} lines of the log {log} are damaged.")
         if not counted.crawls:
@@ -279,7 +233,7 @@ def write_report(
             raise InspectionError(f"the decision log {log} has no page that was judged{where}")
         drops = describe_drops(counted.list_doubtful(), store)
         drawn = describe_drops(counted.drawn, store)
-        figures = counted.describe() | describe_alerts(counted.summary.alerts, store)
+        figures = counted.describe()
         figures["said"] = {line.about: line.said for line in counted.summary.list_lines()}
         page = _render(figures=figures, missing=missing, drops=drops, drawn=drawn)
         file.write(page)
@@ -302,7 +256,6 @@ _POLICY = "default-src 'none'; style-src 'sha256-{}'; base-uri 'none'; form-acti
 def _render(**values: object) -> bytes:
     """Make the page of the values that it shows."""
     import jinja2  # noqa: PLC0415 - for this command only
-    from markupsafe import Markup  # noqa: PLC0415
 
     environment = jinja2.Environment(
         loader=jinja2.PackageLoader(__package__),
@@ -315,13 +268,11 @@ def _render(**values: object) -> bytes:
         "shown": show,
         "count": "{:,}".format,
         "plural": plural,
-        "octets": show_bytes,
         "share": lambda part, whole: f"{100 * part / max(1, whole):.1f} %",
         "moment": lambda seconds: f"{format_time(seconds)} UTC",
     }
     environment.tests["link"] = _LINK.fullmatch
     style = (files(__package__) / "templates" / "report.css").read_text("utf-8")
     policy = _POLICY.format(base64.b64encode(sha256(style.encode()).digest()).decode())
-    shown = Markup(style)  # noqa: S704 - our own file
     template = environment.get_template("report.html")
-    return template.render(**values, policy=policy, style=shown).encode(errors="backslashreplace")
+    return template.render(**values, policy=policy, style=style).encode(errors="backslashreplace")

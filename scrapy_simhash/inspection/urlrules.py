@@ -33,7 +33,6 @@ if TYPE_CHECKING:
 
     from scrapy_simhash.config import Config
     from scrapy_simhash.judging.documents import StoredDocument
-    from scrapy_simhash.stores.documents import Documents
 
 
 class UrlRule(NamedTuple):
@@ -275,16 +274,13 @@ _PAIRS_SHOWN = 3
 
 def find_rules(config: Config) -> list[FoundRule]:
     """Find the rules that the stored pages propose, those that are proven first."""
-
-    def work(stored: Documents) -> dict[str, list[int]]:
-        sites: defaultdict[str, list[int]] = defaultdict(list)
-        for number, record in stored:
-            sites[find_site(host_of(record.facts.url))].append(number)
-        return sites
-
     found: list[FoundRule] = []
+    sites: defaultdict[str, list[int]] = defaultdict(list)
     with open_as_it_is(config.store) as store:
-        for numbers in store.read(work).values():  # of a site, in the order of arrival
+        hosts = store.read(lambda stored: [(host_of(row.facts.url), n) for n, row in stored])
+        for host, number in hosts:
+            sites[find_site(host)].append(number)
+        for numbers in sites.values():  # of a site, in the order of arrival
             found += learn(store.get_documents(numbers[-_PAGES_OF_SITE:]).values())
     return sorted(found, key=lambda each: (not each.directories, -len(each.votes), str(each.rule)))
 

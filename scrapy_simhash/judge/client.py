@@ -133,11 +133,6 @@ class Judges:
             judge.tell(message)
 
     @property
-    def waiting(self) -> int:
-        """The number of pages that wait for young ones."""
-        return sum(len(judge.waiting) for judge in self._judges)
-
-    @property
     def ends(self) -> int:
         """How often a judge ended with what was young there."""
         return sum(judge.ends for judge in self._judges)

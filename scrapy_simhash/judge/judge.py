@@ -79,9 +79,9 @@ class _Page(NamedTuple):
     """A page that was read."""
 
     asked: messages.Ask
-    decision: Decision
     made: PageFingerprint
     document: Document
+    time: float
     since: float  # `time.monotonic`
 
 
@@ -232,26 +232,17 @@ class CrawlJudge:
     def _read(self, asked: messages.Ask) -> _Page:
         """Read a page, and make its document."""
         page, seed = asked.page, self._store.seed
-        began = time.time()
+        began = round(time.time(), 3)
         made, scope = self._reader.read(asked.number, page, asked.body, seed)
         page = structs.replace(
             page,
             url=bound_url(page.url, seed),
             requested=page.requested and bound_url(page.requested, seed),
-            time=round(began, 3) if page.time is None else page.time,
-        )
-        decision = Decision(
-            time=round(began, 3),
-            url=page.url,
-            status="not_judged",
-            body_bytes=len(asked.body),
-            crawl=self._given.crawl,
-            spider=self._given.spider,
-            requested_url=page.requested,
+            time=began if page.time is None else page.time,
         )
         document = make_document(made, self._rule, page, scope)
-        asked = structs.replace(asked, body=b"")  # while it waits
-        return _Page(asked, decision, made, document, time.monotonic())
+        asked = structs.replace(asked, page=page)
+        return _Page(asked, made, document, began, time.monotonic())
 
     def _judge(
         self, page: _Page, trusted: Mapping[int, Collection[Change]] | None = None
@@ -296,12 +287,12 @@ class CrawlJudge:
             if checked is None:
                 return
             verdict, entry = checked
-        match, group = verdict.match, page.document.facts.group
+        match = verdict.match
         young = self._young.by_key.get(match.document) if match is not None else None
         if young is not None and self._waits(page, young):
             self._wait_for(page, young.page)
             return
-        decision = page.decision.complete(verdict, page.document.facts, page.made)
+        decision, group = self._describe(page, verdict), page.document.facts.group
         if match is not None:
             pages = decision.url, decision.requested_url, match.url
             decision.new_links = self._links.measure_new(page.made.targets, group, *pages)
@@ -328,6 +319,39 @@ class CrawlJudge:
         self._links.note(decision, links, group)
         waited_seconds = began - page.since if waited else 0.0
         self._say(messages.Said(page.asked.number, decision, is_young, waited_seconds))
+
+    def _describe(self, page: _Page, verdict: Verdict) -> Decision:
+        """Describe what was found of a page: here it gets the names of the log."""
+        facts, match, nearest = page.document.facts, verdict.match, verdict.nearest
+        decision = Decision(
+            time=page.time,
+            url=facts.url,
+            status=verdict.status,
+            reason=verdict.reason,
+            fingerprint=f"{facts.fingerprint:016x}",
+            document=verdict.document,
+            canonical=facts.canonical,
+            crawl=self._given.crawl,
+            spider=self._given.spider,
+            requested_url=page.asked.page.requested,
+            body_bytes=len(page.asked.body),
+            scope=facts.scope,
+            words=facts.words,
+            links=page.made.links,
+            read_ms=page.made.read_ms,
+        )
+        if match is not None:
+            decision.match_url, decision.match_document = match.url, match.document
+            decision.distance, decision.similarity = match.distance, match.similarity
+            decision.tests, decision.better_url = [*match.tests], match.better_url
+            decision.own_words = [*match.own_words]
+            decision.match_own_words = [*match.match_own_words]
+            decision.match_text_digest = match.text_digest.hex()
+            decision.site_known, decision.other_number = match.site_known, match.other_number
+        if nearest is not None:
+            decision.nearest_url, decision.nearest_tests = nearest.url, [*nearest.tests]
+            decision.parted_by = nearest.parted_by
+        return decision
 
     def _wait_for(self, page: _Page, number: int) -> None:
         """Have a page wait for a young one, or for a second answer, see `_waiting`."""

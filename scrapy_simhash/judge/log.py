@@ -14,17 +14,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
-from msgspec import structs
 
 from scrapy_simhash._printable import mask_passwords, printable
 from scrapy_simhash.errors import InspectionError, PartlyFailedError, StoreUnusableError
 from scrapy_simhash.pages.addresses import bound_url
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
-    from scrapy_simhash.judging.documents import Verdict
-    from scrapy_simhash.pages.facts import Facts, PageFingerprint
 
 logger = logging.getLogger(__name__)
 
@@ -81,22 +78,15 @@ class Decision(Published, kw_only=True):
     spider: str = ""
     requested_url: str = ""
     body_bytes: _Count | None = None
-    language: str = ""
     scope: str = ""
-    extractor: str = ""
-    text_digest: str = ""
     own_words: list[str] = []
     match_own_words: list[str] = []
     match_text_digest: str = ""
-    match_time: Annotated[float, msgspec.Meta(ge=0, le=LAST_SECOND)] | None = None
     nearest_url: str | None = None
-    nearest_distance: _Bits | None = None
-    nearest_similarity: _Share | None = None
     nearest_tests: list[str] = []
     parted_by: str = ""
     site_known: bool = False
     other_number: bool = False
-    features: int = 0
     words: int = 0
     links: _Count = 0
     read_ms: float | None = None
@@ -107,43 +97,12 @@ class Decision(Published, kw_only=True):
         """Whether the page was compared with others at all."""
         return self.status in JUDGED
 
-    @property
-    def is_dropped(self) -> bool:
-        """Whether its items were dropped; an import has no action, and drops nothing."""
-        return self.status == "near_duplicate" and self.action in {"drop", FOLLOW}
-
-    def complete(self, verdict: Verdict, facts: Facts, read: PageFingerprint) -> Decision:
-        """Add what was found of the page: here it gets the names of the log."""
-        match, nearest = verdict.match, verdict.nearest
-        found = {
-            **_pick(verdict, "status", "reason", "document"),
-            **_pick(facts, "scope", "features", "words", "language", "canonical"),
-            **_pick(read, "links", "extractor", "read_ms"),
-            "fingerprint": f"{facts.fingerprint:016x}",
-            "text_digest": facts.text_digest.hex(),
-        }
-        if match:
-            found |= _pick(match, "distance", "similarity", "tests", "better_url")
-            found |= _pick(match, "own_words", "match_own_words", "site_known", "other_number")
-            found |= _pick(match, "url", "document", "time", before="match_")
-            found["match_text_digest"] = match.text_digest.hex()
-        if nearest:
-            found |= _pick(nearest, "url", "distance", "similarity", "tests", before="nearest_")
-            found["parted_by"] = nearest.parted_by
-        return structs.replace(self, **found)
-
     def make_verdict(self) -> dict[str, Any]:
         """Make the plain dict that users see: what was decided, without the details of the log."""
         return {name: getattr(self, name) for name in VERDICT}
 
 
 VERDICT = Published.__struct_fields__
-
-
-def _pick(part: object, *names: str, before: str = "") -> dict[str, Any]:
-    """Get attributes of what was found, with this before their names; tuples as lists."""
-    found = {before + name: getattr(part, name) for name in names}
-    return {name: [*each] if type(each) is tuple else each for name, each in found.items()}
 
 
 class CrawlLog:
@@ -232,10 +191,9 @@ def make_line(decision: Decision | dict[str, Any]) -> bytes:
 
 
 LAST_CRAWL, ALL_CRAWLS = "last", "all"
-STATUSES = ("new", "near_duplicate", "revisit", "not_judged")
+STATUSES = ("new", "near_duplicate", "revisit", "not_judged", FORGOTTEN, NOT_FOLLOWED)
 # The beginning of a line that is not a decision shows what kind of file it is.
 _CHARACTERS_SHOWN = 80
-_LINES_PER_STEP = 1_000
 
 
 def find_crawl(path: Path, crawl: str | None) -> str | None:
@@ -268,7 +226,6 @@ def read_log(
     crawl: str | None = None,
     *,
     damaged: list[str] | None = None,
-    progress: Callable[[int, int], object] = lambda *_: None,
 ) -> Iterator[tuple[Decision, bytes]]:
     """Read the decisions of a log, or of one of its crawls, oldest first, each with its line.
 
@@ -279,23 +236,18 @@ def read_log(
         path: of the log.
         crawl: id of the crawl; None for all.
         damaged: gets the beginnings of these lines; None: standard error reports their number.
-        progress: called with the number of bytes read, and of all bytes.
 
     Raises:
         ValueError: no line of the file is a decision.
     """
     found = [] if damaged is None else damaged
-    sound = done = 0
+    sound = 0
     if not path.exists():
         return
     with path.open("rb") as file:
-        size = os.fstat(file.fileno()).st_size
-        for number, line in enumerate(file):
+        for line in file:
             if not line.endswith(b"\n"):  # its writer is not done
                 break
-            done += len(line)
-            if number % _LINES_PER_STEP == 0:
-                progress(done, max(size, done))
             decision = _parse(line)
             if decision is None:
                 found.append(line.decode("utf-8", "replace")[:_CHARACTERS_SHOWN])

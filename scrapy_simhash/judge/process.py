@@ -1,7 +1,7 @@
 """The process of a judge: frames from its crawl and back, and how it reads pages within bounds.
 
-A frame is its length, 4 bytes, and so many bytes. The crawl bounds the time of a page, see
-`messages`; the kernel bounds its memory, on Linux.
+A frame is its length, 4 bytes, and so many bytes, as `multiprocessing` has it. The crawl bounds the
+time of a page, see `messages`; the kernel bounds its memory, on Linux.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ import logging
 import os
 import re
 import resource
-import select
 import signal
 import sys
 import threading
 import time
 from contextlib import contextmanager, suppress
+from multiprocessing.connection import Connection
 from typing import TYPE_CHECKING
 
 from scrapy_simhash._printable import describe_error
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from scrapy_simhash.config import Config
     from scrapy_simhash.pages.facts import Fetched, PageFingerprint
 
-_LENGTH_BYTES, _PIPE_BYTES = 4, 1 << 20
+_PIPE_BYTES = 1 << 20
 _PR_SET_PDEATHSIG = 1  # linux/prctl.h
 _WATCHING_SECONDS = 0.2
 
@@ -48,44 +48,30 @@ class Pipe(logging.Handler):
 
     def __init__(self) -> None:
         super().__init__(logging.WARNING)
-        self._in, self._out, self._sending = os.dup(0), os.dup(1), threading.Lock()
+        self._in = Connection(os.dup(0), writable=False)
+        self._out, self._sending = Connection(os.dup(1), readable=False), threading.Lock()
         os.dup2(2, 1)  # whatever else prints goes where errors go
         os.dup2(os.open(os.devnull, os.O_RDONLY), 0)  # and reads nothing
         # On Linux. With less it waits in the midst of a page while the crawl runs callbacks.
         with suppress(AttributeError, OSError):
-            fcntl.fcntl(self._in, fcntl.F_SETPIPE_SZ, _PIPE_BYTES)
+            fcntl.fcntl(self._in.fileno(), fcntl.F_SETPIPE_SZ, _PIPE_BYTES)
         os.register_at_fork(after_in_child=self._leave)
-        self._readable = select.poll()  # `select` takes no file beyond the 1,024th
-        self._readable.register(self._in, select.POLLIN | select.POLLHUP)
 
     def _leave(self) -> None:
         """Let go of both in a process that a user's code forked, or the crawl would see no end."""
         logging.getLogger().removeHandler(self)
-        os.close(self._in)
-        os.close(self._out)
-        self._in = self._out = -1
+        self._in.close()
+        self._out.close()
 
     def get(self, timeout_seconds: float | None = None) -> bytes | None:
         """Wait for a frame; return None if none begins in time. EOFError if none will."""
-        if timeout_seconds is not None and not self._readable.poll(1_000 * timeout_seconds):
-            return None
-        return self._take(int.from_bytes(self._take(_LENGTH_BYTES)))
-
-    def _take(self, count: int) -> bytes:
-        taken = bytearray()
-        while len(taken) < count:
-            if not (part := os.read(self._in, count - len(taken))):
-                raise EOFError
-            taken += part
-        return bytes(taken)
+        is_there = timeout_seconds is None or self._in.poll(timeout_seconds)
+        return self._in.recv_bytes() if is_there else None
 
     def say(self, message: FromJudge) -> None:
         """Send a message."""
-        packed = pack(message)
-        left = len(packed).to_bytes(_LENGTH_BYTES) + packed
         with self._sending:  # a thread of a user's may log meanwhile
-            while left:
-                left = left[os.write(self._out, left) :]
+            self._out.send_bytes(pack(message))
 
     def emit(self, record: logging.LogRecord) -> None:
         """Have the crawl log a record."""

@@ -41,11 +41,6 @@ def test_joins_of_archives_and_stores(run: Run, tmp_path: Path) -> None:
     assert done.out == f"[3, 1, 7]\n{[1 << 40, 3 << 40]}\n"
     # Beyond what the tables of the store are complete for.
     assert len(run("find-all", "-d", "9", "--store", "s").out.splitlines()) == 6
-    for command in (("find-all",), ("batch-query", "--queries", "queries")):
-        shown = run(*command, "-d", "1", "-i", "numbers")
-        assert run(*command, "-d", "1", "-i", "numbers", "-o", "out") == Done(0, "", "")
-        assert (tmp_path / "out").read_text() == shown.out
-        (tmp_path / "out").unlink()
 
 
 def test_standard_input(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -66,13 +61,10 @@ BAD |= dict.fromkeys(("", "\r"), "is empty")
 @pytest.mark.parametrize("command", ["find-all", "batch-query"])
 def test_bad_lines(run: Run, tmp_path: Path, command: str, line: str) -> None:
     (tmp_path / "in").write_bytes(f"1\n3\n{line}\n7\n".encode())
-    (tmp_path / "out").write_text("as it was")
     more = ["--queries", "in"] if command == "batch-query" else []
-    err = run.refused(command, *more, "-i", "in", "-o", "out")
+    err = run.refused(command, *more, "-i", "in")
     assert f"in, line 3: {BAD[line]}" in err
     assert len(err) < 300
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["in", "out"]
-    assert (tmp_path / "out").read_text() == "as it was"
 
 
 def test_the_example_of_the_paper(run: Run) -> None:

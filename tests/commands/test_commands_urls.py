@@ -37,7 +37,7 @@ def test_rules_are_shown_with_their_votes_and_pairs(run: Run, store: Path) -> No
         "    proven in /d/*\n"
         f"    same: {SITE}/d/p0?sid=0 {SITE}/d/p0\n"
     )
-    assert done.err.startswith("scrapy simhash urls --output FILE writes the ")
+    assert done.err == ""
     (answer,) = run("urls", "--store", store, "--json").answers
     assert (answer["directories"], answer["same"], answer["pairs_different"]) == (["/d/*"], 12, [])
     assert run("urls", "--store", store.parent / "none").exit_code == 2

@@ -109,7 +109,6 @@ async def test_a_reader_that_fails_costs_no_page(
 async def test_a_reader_is_named(site: Site, tmp_path: Path, named: str) -> None:
     done = await crawl(tmp_path, [site.url("/one")], TextSpider, SIMHASH_HAND_OVER_TEXT=named)
     assert done.spider.texts["one"] == read_text(ANSWERS["/one"].encode(), "utf-8", named)
-    assert done.decisions[0]["extractor"] == "turbohtml"
 
 
 SHORT, LONG = "A short text", "A text that is longer"
