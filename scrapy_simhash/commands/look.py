@@ -65,6 +65,9 @@ def _log(config: Config, options: Namespace) -> Iterator[Answer]:
 
 def print_explanation(answer: Answer) -> Iterable[str]:
     """Print in one screen how two pages compare, or why one was dropped or kept."""
+    if "verdict" not in answer:  # a stored page near what was named
+        yield f"{plural(answer['distance'], 'bit'):<7}  {printable(answer['url'])}"
+        return
     pages = answer.get("pages") or [{"url": answer["url"]}]
     here, there, *_ = [*map(_describe_page, pages), ""]
     only = [
@@ -177,14 +180,17 @@ def add_commands(make: Make) -> None:
     add = make(
         "explain",
         "Explain why a URL was dropped or kept, or compare the pages of two. URLs are looked up "
-        "in the store and its log.",
-        lambda config, options: explain(config, options.urls, options.log_path),
+        "in the store and its log. An HTML file, a fingerprint (16 hexadecimal digits) or a text "
+        "of several words lists the stored pages within SIMHASH_DISTANCE.",
+        lambda config, options: explain(config, options.what, options.log_path),
         "explain http://site.example/again",
         "explain http://site.example/one http://site.example/two",
+        "explain page.html",
         printer=print_explanation,
         takes="store log",
     ).add_argument
-    add("urls", nargs="+", metavar="URL", help="one, or two to compare")
+    about = "a URL, or two to compare; or a FILE, FINGERPRINT or TEXT"
+    add("what", nargs="+", metavar="URL", help=about)
     add = make(
         "report",
         "Write an HTML file that shows what was dropped, and why. It is on the last crawl, or with "

@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
+import re
 import shlex
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from scrapy_simhash._printable import mask_passwords, plural
 from scrapy_simhash.crawl.running import find_log
-from scrapy_simhash.errors import InspectionError, PartlyFailedError
+from scrapy_simhash.errors import InspectionError, NotJudgedError, PartlyFailedError
 from scrapy_simhash.inspection.comparing import compare_pages, describe_page
 from scrapy_simhash.judge.log import FORGOTTEN, NOT_FOLLOWED, read_log
-from scrapy_simhash.judging.documents import Deciding, Record, StoredDocument
+from scrapy_simhash.judging.documents import Deciding, Record, StoredDocument, make_document
 from scrapy_simhash.judging.matching import CHANGES
-from scrapy_simhash.pages.facts import MOSTLY_NEW
+from scrapy_simhash.pages.facts import MOSTLY_NEW, Fetched
+from scrapy_simhash.pages.fingerprint import fingerprint_page
 from scrapy_simhash.stores.opening import open_as_it_is
+from scrapy_simhash.tables import parse_design
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
-    from pathlib import Path
 
     from scrapy_simhash.config import Config
     from scrapy_simhash.judge.log import Decision
@@ -35,25 +38,50 @@ _ACTIONS = {
 }
 
 
-def explain(config: Config, urls: Sequence[str], log_path: str | None) -> Iterator[dict[str, Any]]:
-    """Explain why a URL was dropped or kept, or how the pages of two compare.
+def explain(config: Config, what: Sequence[str], log_path: str | None) -> Iterator[dict[str, Any]]:
+    """Explain why a URL was dropped or kept, how the pages of two compare, or what is near a text.
 
     Raises:
-        InspectionError: neither one nor two URLs were named.
+        InspectionError: neither one or two URLs were named, nor a file, fingerprint or text.
         PartlyFailedError: a page is unknown.
     """
-    are_urls = all(each.startswith(("http://", "https://")) for each in urls)
-    if not are_urls or len(urls) > 2:  # noqa: PLR2004 - a pair
-        raise InspectionError(f"name a URL (http://...), or two of them; got {' '.join(urls)!r}")
+    urls = [each for each in what if each.startswith(("http://", "https://"))]
+    if len(what) != max(len(urls), 1) or len(urls) > 2:  # noqa: PLR2004 - a pair
+        raise InspectionError(f"name a URL (http://...), or two of them; got {' '.join(what)!r}")
     if len(urls) == 1:
         yield from _explain_url(config, urls[0], find_log(config, log_path))
         return
     with open_as_it_is(config.store) as store:
+        if not urls:
+            # As far as the tables of the store are complete.
+            distance = min(config.distance, parse_design(store.design).reach_bits)
+            for match in store.query(_read_fingerprint(config, store, what[0]), distance):
+                yield {"url": match.url, "distance": match.distance, "document": match.document}
+            return
         found = store.find_documents(urls)
         for url in urls:
             if not found[url]:
                 raise PartlyFailedError(f"{url} is not in the store; name it as it was fetched")
         yield compare_pages(config, store, *(found[url][-1] for url in urls))
+
+
+def _read_fingerprint(config: Config, store: Store, what: str) -> int:
+    if re.fullmatch("[0-9a-fA-F]{16}", what):
+        return int(what, 16)
+    body: bytes | str = what
+    try:
+        body = Path(what).read_bytes()
+    except (OSError, ValueError):  # none, too long for a path, or with a NUL: it must be a text
+        if " " not in what.strip():
+            raise InspectionError(
+                f"{what!r} is not a URL (http://...), an existing file, a fingerprint (16 "
+                "hexadecimal digits) or a text of several words"
+            ) from None
+    try:
+        made = fingerprint_page(body, None, store.recipe, store.seed, ignore=config.ignore)
+    except NotJudgedError as error:
+        raise InspectionError(f"{what} has no fingerprint: {error.reason} {error.detail}") from None
+    return make_document(made, config.chosen_rule, Fetched(what, identity=b"-")).facts.fingerprint
 
 
 class _Logged:

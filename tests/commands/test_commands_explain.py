@@ -10,6 +10,7 @@ from scrapy_simhash.stores.keyvalues import TEXTS, octets
 from scrapy_simhash.stores.opening import open_store
 from tests.helpers.commanding import (
     AGAIN,
+    HOSTILE_TITLE,
     ONE,
     TWO,
     Run,
@@ -93,6 +94,19 @@ def test_kept_page_names_the_nearest_one_and_what_parted_them(run: Run, tmp_path
     assert "\nif it is wrong  scrapy simhash explain URL URL\n" in out
     lines = run("log", "--store", tmp_path).out.splitlines()
     assert [line[:8] for line in lines].count("    kept") == 1
+
+
+def test_stored_pages_near_to_what_is_named(run: Run, store: Path, tmp_path: Path) -> None:
+    with open_store(str(store), readonly=True) as opened:
+        (one,) = find(opened, ONE)
+    file = tmp_path / "one.html"
+    file.write_text(page(1, title=HOSTILE_TITLE), encoding="utf-8")
+    for what in (f"{one.facts.fingerprint:016x}", file):
+        (near, *_) = run("explain", what, "--store", store, "--json").answers
+        assert (near["url"], near["distance"]) == (ONE, 0)
+        assert f"0 bits   {ONE}\n" in run.text("explain", what, "--store", store)
+    done = run("explain", "words that no page has", "--store", store)
+    assert (done.exit_code, done.out) == (1, "nothing found\n")
 
 
 ESCAPED = r"\x1b[2J\u202egnp\x9b\x07\n\x00"

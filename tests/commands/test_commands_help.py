@@ -12,6 +12,7 @@ import pytest
 from scrapy_simhash.commands import look
 from scrapy_simhash.commands.command import add_commands
 from tests.helpers.commanding import Run, crawl_into
+from tests.helpers.pages import page
 
 COMMANDS = add_commands(argparse.ArgumentParser())
 # They need a certain crawl, a WARC or Spark.
@@ -32,6 +33,7 @@ TOLD = {
 
 def test_examples_run(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     crawl_into(Path(".scrapy/simhash"))
+    (tmp_path / "page.html").write_text(page(1), encoding="utf-8")
     (tmp_path / "numbers.txt").write_text("1\n3\n7\n")
     parser = argparse.ArgumentParser()
     add_commands(parser)

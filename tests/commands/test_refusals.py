@@ -25,6 +25,8 @@ check --store in -> no store at in, which is a file; name the folder
 log --status dropped -> invalid choice: 'dropped'
 import nix -> : nix: No such file or directory; check that path
 explain -> required: URL
+explain a.html b.html -> or two of them; got 'a.html b.html'
+explain nix --store s -> 'nix' is not a URL
 
 prune --days 1 --store nowhere -> there is no store at
 export store -o out --store nowhere -> there is no store at
@@ -64,7 +66,7 @@ check --store redis://localhost:1 -> redis://localhost:1 cannot be reached -> ch
 -s SIMHASH_IGNORE=p.. check -> 'p..' is not a CSS selector -> name elements, such as
 -s SIMHASH_NEVER_DROP=( check -> '(' is not a regular expression -> escape
 check --rebuild --tables 20 --store s -> distance 7 -> SIMHASH_DISTANCE and SIMHASH_TABLES
-explain --store s word -> got 'word' -> name a URL (http://...), or two of them
+explain --store s word -> 'word' is not a URL -> a text of several words
 log --log nowhere.jsonl -> there is no decision log nowhere.jsonl -> name another with --log
 log --log junk.jsonl -> junk.jsonl -> is not a decision
 prune --store s -> name what to delete -> --days or --crawl
