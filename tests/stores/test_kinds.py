@@ -19,7 +19,6 @@ from scrapy_simhash import open_store
 from scrapy_simhash.errors import StoreError
 from scrapy_simhash.pages.facts import Recipe
 from scrapy_simhash.stores import keyvalues
-from scrapy_simhash.stores.copying import compact
 from scrapy_simhash.stores.documents import Documents
 from scrapy_simhash.stores.keys import KeyTable
 from scrapy_simhash.stores.keyvalues import FORMAT, IDENTITIES, TABLES, Engine, Header, KeyValues
@@ -209,7 +208,7 @@ class LmdbMachine(StoreMachine):
     def compact(self) -> None:
         self.store.close()
         with open_as_it_is(str(self.folder)) as store:
-            compact(store)
+            store.engine.compact()
         self.open()
 
 
