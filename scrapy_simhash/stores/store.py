@@ -51,7 +51,7 @@ from scrapy_simhash.stores.keyvalues import (
     cut,
     number_of,
 )
-from scrapy_simhash.stores.upkeep import Check, add_duplicates, read_table, rebuild
+from scrapy_simhash.stores.upkeep import add_duplicates, find_problems, read_table, rebuild
 from scrapy_simhash.tables import DEFAULT_DESIGN, Limits, parse_design
 
 if TYPE_CHECKING:
@@ -310,13 +310,14 @@ class Store(AbstractContextManager["Store"]):
         Where others may commit meanwhile, it lists only problems that every repeat finds.
         """
 
-        def find_problems() -> list[str]:
-            return self.read(lambda stored: list(Check(stored).find_problems()))
+        def find() -> list[str]:
+            return self.read(lambda stored: list(find_problems(stored)))
 
-        damage = self.engine.run(lambda _: self.engine.find_damage(), writing=False)
-        problems = damage or find_problems()
-        for _ in range(_CHECKS_BESIDE_OTHERS if self.engine.shared and problems else 0):
-            again = set(find_problems())
+        if damage := self.engine.run(lambda _: self.engine.find_damage(), writing=False):
+            return damage
+        problems = find()
+        for _ in range(_CHECKS_BESIDE_OTHERS if problems else 0):
+            again = {*find()}
             problems = [problem for problem in problems if problem in again]
         return problems
 
