@@ -299,7 +299,7 @@ class _Item(msgspec.Struct):
 
 
 def _read_feed(file: Any) -> Iterator[Entry]:
-    lines, found, other = _unzip(file), False, b""
+    lines, found = _unzip(file), False
     for number, line in enumerate(iter(partial(lines.readline, _MOST_ITEM_BYTES + 1), b""), 1):
         if len(line) > _MOST_ITEM_BYTES:
             while line and not line.endswith(b"\n"):
@@ -315,18 +315,12 @@ def _read_feed(file: Any) -> Iterator[Entry]:
                 yield Skipped("unreadable", f"line {number:,} is no JSON: {error}")
                 continue
             if html is None:
-                other = line
                 yield Skipped("no_html")
             else:
                 found = True
                 yield SourcePage(item.url, html.encode(), kind="text/html; charset=utf-8")
-    if not found and other:
-        is_object = other.lstrip().startswith(b"{")
-        fields = msgspec.json.decode(other, type=dict[str, msgspec.Raw]) if is_object else ()
-        raise SourceError(
-            f"{file.name} has no page: no item has the fields url and html or body. The last item "
-            f"has: {', '.join(fields) or 'nothing'}; rename its fields"
-        )
+    if not found:
+        raise SourceError(f"{file.name} has no page: no item has the fields url and html or body")
 
 
 def _read_folder(folder: Path) -> Iterator[Entry]:

@@ -29,7 +29,7 @@ from abc import ABC, abstractmethod
 from functools import partial
 from itertools import islice
 from struct import Struct
-from typing import TYPE_CHECKING, ClassVar, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
 import msgspec
 
@@ -143,10 +143,6 @@ class Engine(ABC):
     It is made with the store's URL (LMDB with a folder) and `readonly`, which changes nothing.
     Threads share an engine, and several processes may have one each.
     """
-
-    shared: ClassVar[bool] = False
-    """Whether it is on a server: each read is a round trip, so that it is worthwhile to read
-    ahead; and others may commit while a transaction only reads, so that a check repeats itself."""
 
     url: str
     """Where the store is, for display, without password."""

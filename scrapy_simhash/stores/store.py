@@ -17,7 +17,6 @@ from scrapy_simhash import __version__
 from scrapy_simhash.errors import (
     DamagedError,
     StoreMismatchError,
-    StoreUnavailableError,
     StoreUnusableError,
 )
 from scrapy_simhash.judging.documents import (
@@ -97,7 +96,6 @@ class Store(AbstractContextManager["Store"]):
         self._hosts = Hosts()
         self.dissolved: set[int] = set()
         self._recall_header = lru_cache(maxsize=1)(self._read_header)
-        self.distance = 0  # until the design is known
 
         def make(values: KeyValues) -> None:
             if values.header is None and not any(values.scan(DOCUMENTS)):
@@ -158,13 +156,6 @@ class Store(AbstractContextManager["Store"]):
                     "SIMHASH_TABLES = 'auto'), or name another SIMHASH_STORE (--store) and crawl "
                     "again; `scrapy simhash check --rebuild --tables` changes the design"
                 )
-        design = parse_design(header.design)
-        if self.distance > design.reach_bits:
-            raise StoreUnavailableError(
-                f"the tables were rebuilt as {design.name} meanwhile, which is complete for "
-                f"{design.reach_bits} bits but not for distance {self.distance}; rebuild them with "
-                "a wider design"
-            )
         return header
 
     @property
@@ -307,7 +298,7 @@ class Store(AbstractContextManager["Store"]):
     def check(self) -> list[str]:
         """Compare all tables, fingerprints and documents; returns the problems, one a line.
 
-        Where others may commit meanwhile, it lists only problems that every repeat finds.
+        Others may commit meanwhile, so it lists only problems that every repeat finds.
         """
 
         def find() -> list[str]:
