@@ -95,13 +95,10 @@ def import_sources(
         except StoreUnavailableError as error:
             raise StoreUnavailableError(
                 f"the store cannot be written: {error}. {name} was read up to record "
-                f"{source.records:,}; run this again when the store works: what is in it is "
-                "recognised"
+                f"{source.records:,}; run this again when the store works"
             ) from error
         counted = vars(source)
-        found = counted.pop("problems")
-        more = len(found) - _PROBLEMS_SHOWN
-        problems += [*found[:_PROBLEMS_SHOWN], *[f"and {more:,} more"] * (more > 0)]
+        problems += counted.pop("problems")[:_PROBLEMS_SHOWN]
         yield counted
     if problems:
         raise PartlyFailedError("; ".join(problems))
@@ -207,8 +204,7 @@ def _make_page(crawler: Crawler, config: Config, page: Entry) -> _Made:
 
 # What reading a file may raise, whatever is in it.
 _UNREADABLE = (
-    *(OSError, EOFError, ValueError, RuntimeError, MemoryError, zlib.error, csv.Error),
-    *(msgspec.MsgspecError, BadZipFile),
+    *(OSError, EOFError, ValueError, RuntimeError, MemoryError, zlib.error, csv.Error, BadZipFile),
 )
 _GZIP = b"\x1f\x8b\x08"
 
@@ -309,16 +305,13 @@ def _read_feed(file: Any) -> Iterator[Entry]:
             try:
                 item = msgspec.json.decode(line, type=_Item)
                 html = item.body if item.html is None else item.html
+                found |= html is not None
+                page = SourcePage(item.url, (html or "").encode(), kind="text/html; charset=utf-8")
+                yield Skipped("no_html") if html is None else page
             except msgspec.ValidationError:
-                html = None
+                yield Skipped("no_html")
             except (ValueError, RecursionError) as error:
                 yield Skipped("unreadable", f"line {number:,} is no JSON: {error}")
-                continue
-            if html is None:
-                yield Skipped("no_html")
-            else:
-                found = True
-                yield SourcePage(item.url, html.encode(), kind="text/html; charset=utf-8")
     if not found:
         raise SourceError(f"{file.name} has no page: no item has the fields url and html or body")
 
