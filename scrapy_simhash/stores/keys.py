@@ -260,13 +260,13 @@ class KeyTable:
             self._under.get(key, set()).discard(number)
 
     def _add(self, key: int, number: int) -> None:
-        self._values.add(KEYS, octets(key), octets(number))
+        self._values.put(KEYS, octets(key), octets(number))
         self._under[key].add(number)
 
     def _dissolve(self, key: int) -> set[int]:
         """Dissolve a key, and return who had it."""
         self._values.delete(KEYS, octets(key))
-        self._values.add(KEYS, octets(key), DISSOLVED)
+        self._values.put(KEYS, octets(key), DISSOLVED)
         had, self._under[key] = self._under[key], {0}
         return had
 

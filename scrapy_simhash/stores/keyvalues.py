@@ -94,7 +94,7 @@ class KeyValues(ABC):
 
     @abstractmethod
     def put(self, table: str, key: bytes, value: bytes) -> None:
-        """Write the value of a key, whatever was there."""
+        """Write the value of a key, whatever was there; or add a member to a set."""
 
     @abstractmethod
     def delete(self, table: str, key: bytes, member: bytes = b"") -> None:
@@ -107,10 +107,6 @@ class KeyValues(ABC):
         DOCUMENTS come in ascending order of their keys, others in any order. This transaction must
         not have changed the table, nor change it before the last row was read.
         """
-
-    @abstractmethod
-    def add(self, table: str, key: bytes, member: bytes) -> None:
-        """Add a member to a set, unless it is there."""
 
     @abstractmethod
     def read_sets(

@@ -192,7 +192,10 @@ class RedisValues(KeyValues):
                         yield from ((key, part) for part in parts)
 
     def put(self, table: str, key: bytes, value: bytes) -> None:
-        self._put[table, key] = value
+        if table in SETS:
+            self._changed[table, key][value] = True
+        else:
+            self._put[table, key] = value
 
     def delete(self, table: str, key: bytes, member: bytes = b"") -> None:
         if member:
@@ -200,9 +203,6 @@ class RedisValues(KeyValues):
         else:
             self._put[table, key] = None
             self._changed.pop((table, key), None)
-
-    def add(self, table: str, key: bytes, member: bytes) -> None:
-        self._changed[table, key][member] = True
 
     def commit(self) -> bool:
         """Write all changes at once, or none, if others changed what they rest on: then False."""

@@ -124,7 +124,7 @@ def rebuild(stored: Documents, design: Design) -> dict[str, int]:
         values.clear(table)
     # Other processes remember what is dissolved, so that it stays so.
     for key in dissolved:
-        values.add(KEYS, key, DISSOLVED)
+        values.put(KEYS, key, DISSOLVED)
     readers, remembered, damaged = set[Reader](), set[int](), 0
     for some in cut(stored.scan(), _RECORDS_PER_READ):
         sound = [(number, each) for number, each in some if isinstance(each, Record)]

@@ -70,7 +70,7 @@ def call_set(draw: Random, values: KeyValues | Rows) -> object:
     member = (draw.choice(NUMBERS) * 3)[-width:]
     action = draw.choice(("add", "add", "add", "discard", "discard", "members", "delete"))
     if action == "add":
-        values.add(table, key, member)
+        values.put(table, key, member)
     elif action == "discard":
         values.delete(table, key, member)
     elif action == "delete" and draw.random() < 0.2:
@@ -174,7 +174,7 @@ def test_probe_is_complete_and_exact(engine: Engine, name: str, data: st.DataObj
         header = Header(FORMAT, "", Recipe(), name, 0, "words")
         tables = Documents(values, header, design, KeyTable(values, 0, set()))
         for row in chain.from_iterable(map(design.split, stored)):
-            values.add(TABLES, *row)
+            values.put(TABLES, *row)
         for distance in range(design.reach_bits + 1):
             found = tables.near(query, Limits(distance))
             assert found.complete
