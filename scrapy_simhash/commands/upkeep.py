@@ -135,7 +135,7 @@ def _undo(config: Config, options: Namespace) -> Iterator[Answer]:
         raise ValueError("name what to undo: URLs, --original or --crawl")
     crawl = find_crawl(find_log(config), options.crawl)
     with open_as_it_is(config.store) if dry_run else _open_to_change(config) as store:
-        kept = [] if original is None else store.find_documents([original])[original]
+        kept = [] if original is None else store.find_documents([original])
         originals = {
             each.record.original if each.state == "duplicate" else each.document for each in kept
         }

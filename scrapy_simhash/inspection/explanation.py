@@ -146,7 +146,7 @@ class _Logged:
 
 def _explain_url(config: Config, url: str, log: Path) -> Iterator[dict[str, Any]]:
     with open_as_it_is(config.store) as store:
-        documents = store.find_documents([url])[url]
+        documents = store.find_documents([url])
         logged = _Logged(log, url)
         if not documents and logged.last is None:
             raise PartlyFailedError(
@@ -194,7 +194,7 @@ def _explain_document(
     original = store.get_documents([kept]).get(kept) if dropped else None
     if not dropped and (expected := nearest_url or document.facts.canonical):
         # What it declares may be the page that somebody expects it to repeat.
-        others = store.find_documents([expected])[expected]
+        others = store.find_documents([expected])
         original = next((each for each in others[::-1] if each.document != document.document), None)
     now = {"pages": [describe_page(document)]}
     if original is not None:
@@ -305,7 +305,7 @@ def _show_words(words: Sequence[str]) -> str:
 
 def _find_documents(store: Store, url: str) -> list[StoredDocument]:
     """Find the documents of a URL, or raise an error."""
-    documents = store.find_documents([url])[url]
+    documents = store.find_documents([url])
     if not documents:
         raise PartlyFailedError(f"{url} is not in the store; name it as it was fetched")
     return documents

@@ -184,8 +184,8 @@ def describe_alerts(alerts: Alerts, store: Store | None) -> dict[str, Any]:
     """Describe near-duplicates that may be wrong, and the pages that most others repeat."""
     told, repeated = [*alerts.list_told()], alerts.list_repeated()
     urls = [about for _, about, _ in told] + [url for url, _ in repeated[:_GROUPS_SHOWN]]
-    there = store.find_documents(urls) if store else {}
-    titles = {url: pages[-1].facts.title for url, pages in there.items() if pages}
+    there = store.find_documents(urls) if store else ()
+    titles = {each.facts.url: each.facts.title for each in there}
     groups = [
         {"url": url, "title": titles.get(url, ""), **found.describe()}
         for url, found in repeated[:_GROUPS_SHOWN]

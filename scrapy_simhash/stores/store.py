@@ -231,23 +231,20 @@ class Store(AbstractContextManager["Store"]):
 
         return self.read(work)
 
-    def find_documents(self, urls: Collection[str]) -> dict[str, list[StoredDocument]]:
-        """Find documents by their URLs; leaves out damaged ones.
+    def find_documents(self, urls: Collection[str]) -> list[StoredDocument]:
+        """Find the documents of URLs, by ascending number; leaves out damaged ones.
 
         Reads every record, some 2 kB each: 2 s for a million on a quiet core.
         """
 
-        def work(stored: Documents) -> dict[str, list[StoredDocument]]:
-            bounded = {bound_url(url, self.seed): url for url in urls}
+        def work(stored: Documents) -> list[StoredDocument]:
+            bounded = {bound_url(url, self.seed) for url in urls}
             sought = [url.encode(errors="surrogatepass") for url in bounded]
             rows = stored.values.scan(DOCUMENTS)
             near = ((key, row) for key, row in rows if any(url in row for url in sought))
             read = read_rows(partial(unpack_row, Record), near)
             records = {number_of(key): each for key, each in read if each.facts.url in bounded}
-            found: dict[str, list[StoredDocument]] = {url: [] for url in urls}
-            for each in _add_texts(stored, records):
-                found[bounded[each.facts.url]].append(each)
-            return found
+            return _add_texts(stored, records)
 
         return self.read(work)
 
