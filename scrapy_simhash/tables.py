@@ -40,6 +40,8 @@ FINGERPRINT_BYTES = FINGERPRINT_BITS // 8
 MOST_KEY_BYTES = 3
 # One, or an array of shape (n,).
 AnyFingerprints = TypeVar("AnyFingerprints", int, "NDArray[np.uint64]")
+# numpy works on 256 kB at a time, which stay in the cache of a core.
+_VALUES_PER_PASS = 32_768
 
 
 class BitBlock(NamedTuple):
@@ -76,10 +78,16 @@ class Table:
 
 
 def _move(values: AnyFingerprints, moves: Sequence[tuple[int, int, int]]) -> AnyFingerprints:
-    moved = values ^ values
-    for source, mask, target in moves:
-        moved |= (values >> source & mask) << target
-    return moved
+    if isinstance(values, int) or values.size <= _VALUES_PER_PASS:
+        moved = values ^ values
+        for source, mask, target in moves:
+            moved |= (values >> source & mask) << target
+        return moved
+    whole = values.copy()
+    for start in range(0, values.size, _VALUES_PER_PASS):
+        part = whole[start : start + _VALUES_PER_PASS]
+        part[:] = _move(part, moves)
+    return whole
 
 
 @dataclass(frozen=True)
