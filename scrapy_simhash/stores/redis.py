@@ -19,7 +19,7 @@ import secrets
 import time
 from collections import defaultdict
 from contextlib import contextmanager
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from itertools import chain
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
@@ -126,10 +126,7 @@ class RedisValues(KeyValues):
         # What this transaction puts in its place, and which members it adds (True) or removes then.
         self._put: dict[Row, bytes | None] = {}
         self._changed: defaultdict[Row, dict[bytes, bool]] = defaultdict(dict)
-
-    @cached_property
-    def header(self) -> bytes | None:  # type: ignore[override]  # who takes numbers needs none
-        return self.get(*_HEADER)[0]
+        (self.header,) = self.get(*_HEADER)
 
     def fetch(self, rows: Iterable[Row]) -> None:
         lacked = {row: None for row in rows if row not in self._rows and row not in self._put}
