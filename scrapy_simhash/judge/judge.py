@@ -260,6 +260,8 @@ class CrawlJudge:
         config, document = self._given.config, page.document
 
         def work(stored: Documents) -> tuple[Judge, Verdict, Entry | None]:
+            if self._store.engine.shared:
+                stored.read_ahead(document, self._rule)
             seen: Reading = WithYoung(stored, self._young) if self._young.pages else stored
             # A crawl that writes nothing cannot get anything, so it compares with all there is.
             incremental = config.incremental or config.readonly

@@ -224,10 +224,10 @@ class WithYoung:
             self._samples[host] = {number_of(each[8:16]): each[16:] for each in drawn}
         return self._samples[host]
 
-    def get_all(self, numbers: Collection[int]) -> dict[int, Record]:
+    def glance(self, numbers: Collection[int]) -> dict[int, Record]:
         """Get those records that are there and undamaged."""
         young = {each: found.record for each in numbers if (found := self._young.by_key.get(each))}
-        return young | self._stored.get_all([each for each in numbers if each not in young])
+        return young | self._stored.glance([each for each in numbers if each not in young])
 
     def get_wordings(self, numbers: Collection[int]) -> dict[int, Wording]:
         """Get those wordings that are there and undamaged."""

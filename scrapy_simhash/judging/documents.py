@@ -342,8 +342,8 @@ class Reading(Protocol):
         # No near-duplicates and no stubs, all with sketches, in an order that no site can choose;
         # by number, each with a digest of what it tells of its site.
 
-    def get_all(self, numbers: Collection[int]) -> dict[int, Record]:
-        """Get those records that are there and undamaged; one round trip."""
+    def glance(self, numbers: Collection[int]) -> dict[int, Record]:
+        """Get those records that are there and undamaged, as they happen to be; one round trip."""
 
     def get_wordings(self, numbers: Collection[int]) -> dict[int, Wording]:
         """Get those wordings that are there and undamaged; one round trip."""

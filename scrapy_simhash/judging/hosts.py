@@ -188,7 +188,7 @@ class Hosts:
         if before != told:
             # Most were in the sample before.
             missing = [number for number, digest in sample.items() if (number, digest) not in pages]
-            records, wordings = documents.get_all(missing), documents.get_wordings(missing)
+            records, wordings = documents.glance(missing), documents.get_wordings(missing)
             pages = pages | {
                 (number, sample[number]): Page.make(records[number].facts, wordings[number])
                 for number in records.keys() & wordings

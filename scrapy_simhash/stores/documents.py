@@ -59,7 +59,7 @@ if TYPE_CHECKING:
     from scrapy_simhash.judging.documents import Document, Rule
     from scrapy_simhash.pages.facts import Facts, Share
     from scrapy_simhash.stores.keys import KeyTable
-    from scrapy_simhash.stores.keyvalues import Header, KeyValues
+    from scrapy_simhash.stores.keyvalues import Header, KeyValues, Row
     from scrapy_simhash.tables import Design, Probe
 
 Item = TypeVar("Item")
@@ -111,6 +111,11 @@ class Documents:
     def get_all(self, numbers: Iterable[int]) -> dict[int, Record]:
         """Get records in one round trip; leaves out missing and damaged ones."""
         return self._get(DOCUMENTS, numbers, partial(unpack_row, Record))
+
+    def glance(self, numbers: Collection[int]) -> dict[int, Record]:
+        """Get records as `get_all` does, and read their texts ahead."""
+        self.values.fetch(_list_whole(numbers))
+        return self.get_all(numbers)
 
     def put(self, number: int, record: Record, wording: bytes | None = None) -> None:
         """Write a record and its packed wording in place of those that are there.
@@ -295,6 +300,34 @@ class Documents:
         rows = zip(keys, self.values.get(table, *keys), strict=True)
         return {number_of(key): each for key, each in read_rows(unpack, rows)}
 
+    def read_ahead(self, page: Document, rule: Rule) -> None:
+        """Read what judging a page needs in two round trips: what it names, and what that names.
+
+        Candidates that nothing but their distance proposes take one more, and so do those of
+        another host.
+        """
+        facts, groups = page.facts, self._list_groups(page.facts)
+        limits = limit_probe(facts, rule)
+        identities = [*filter(None, (facts.identity, page.imported))]
+        keys = self.keys.list_first(facts, groups, KEYS_OF_STRANGERS) if rule.by_words else ()
+        buckets = self.design.list_keys(self.design.rows(facts.fingerprint), limits.bits)
+        self.values.fetch(
+            chain(
+                ((IDENTITIES, each) for each in identities),
+                [(SITES, hash_text(host_of(facts.url), self.header.seed))],
+                ((KEYS, octets(key)) for key in keys),
+                ((TABLES, bucket) for bucket in buckets),
+            )
+        )
+        probe, found = self.near(facts.fingerprint, limits), dict[int, Candidate]()
+        if rule.by_words:
+            self._propose(found, facts, groups)
+        own = {*self.find_numbers(*identities)}
+        leads = ((FINGERPRINTS, octets(near)) for _, near in probe.near)
+        self.values.fetch(chain(leads, _list_whole(own.union(found))))
+        if rule.by_words and not own:
+            self.values.fetch(_list_whole(self.list_led(probe, limits, groups)[0]))
+
     def read_ahead_of(self, entries: Collection[tuple[int, Record]]) -> None:
         """Read what writing or removing documents needs in a round trip; one more for old ones."""
         leads = (
@@ -362,6 +395,11 @@ class Documents:
         # There may be more fingerprints than are used, those of other groups included.
         complete = max(len(found), len(bits_of)) < limits.most and probe.complete and not crowded
         return {} if limits.or_nothing and not complete else found, complete
+
+
+def _list_whole(numbers: Iterable[int]) -> Iterator[Row]:
+    """List the rows of documents and their texts."""
+    return ((table, octets(number)) for number in numbers for table in (DOCUMENTS, TEXTS))
 
 
 def hash_text(text: str, seed: int = 0) -> bytes:

@@ -116,17 +116,28 @@ class NoAnswerError(StoreUnavailableError):
     """The server did not answer; it may have done what it was asked to do."""
 
 
-class RedisValues(KeyValues):
-    """A transaction, see `KeyValues`."""
+class _ChangedError(Exception):
+    """The header is another one by now: tables of another design look damaged."""
 
-    def __init__(self, engine: RedisEngine) -> None:
+
+class RedisValues(KeyValues):
+    """A transaction, see `KeyValues`; `header` is what the last one knew of it."""
+
+    def __init__(self, engine: RedisEngine, header: bytes | None) -> None:
         self._engine, self._prefix = engine, engine.prefix
         # What the server has; of a large set in TABLES, how many bytes.
-        self._rows: dict[Row, Any] = {}
+        self._rows: dict[Row, Any] = {_HEADER: header} if header else {}
         # What this transaction puts in its place, and which members it adds (True) or removes then.
         self._put: dict[Row, bytes | None] = {}
         self._changed: defaultdict[Row, dict[bytes, bool]] = defaultdict(dict)
         (self.header,) = self.get(*_HEADER)
+
+    def ask(self, *commands: _Command) -> list[Any]:
+        """Read in one round trip, the header last: then it was the same all the time."""
+        *answers, header = self._engine.ask(*commands, ("HGET", *self._place(*_HEADER)))
+        if header != self._rows.setdefault(_HEADER, header):
+            raise _ChangedError
+        return answers
 
     def fetch(self, rows: Iterable[Row]) -> None:
         lacked = {row: None for row in rows if row not in self._rows and row not in self._put}
@@ -135,7 +146,7 @@ class RedisValues(KeyValues):
             for table, key in some:
                 most = MOST_IN_BUCKET * (SETS[TABLES] - len(key)) if table == TABLES else 2**30
                 asked += (*self._place(table, key), most)
-            (found,) = self._engine.ask(("EVAL_RO", _READ, 0, *asked))
+            (found,) = self.ask(("EVAL_RO", _READ, 0, *asked))
             self._rows.update(zip(some, found, strict=True))
 
     def _place(self, table: str, key: bytes) -> tuple[bytes, bytes]:
@@ -148,7 +159,7 @@ class RedisValues(KeyValues):
         self.fetch(rows)
         for row in rows:
             if isinstance(self._rows.get(row), int):
-                (self._rows[row],) = self._engine.ask(("HGET", *self._place(*row)))
+                (self._rows[row],) = self.ask(("HGET", *self._place(*row)))
         return [self._put[row] if row in self._put else self._rows.get(row) for row in rows]
 
     def _list_members(self, table: str, key: bytes) -> list[bytes]:
@@ -182,7 +193,7 @@ class RedisValues(KeyValues):
         lead = prefix[: _LEAD_BYTES[table]].hex()
         names = self._engine.list_names(f"{table}:{lead}*") or [name]
         for some in cut(names, _HASHES_PER_CALL):
-            found = self._engine.ask(*(("HGETALL", each) for each in some))
+            found = self.ask(*(("HGETALL", each) for each in some))
             for each, rows in zip(some, found, strict=True):
                 first = bytes.fromhex(each[len(name) + 1 :].decode())
                 for key, row in sorted((first + field, row) for field, row in rows.items()):
@@ -250,6 +261,7 @@ class RedisEngine(Engine):
         self._address, self.prefix = server_address(str(place))
         self._is_open = False  # before, an error says that it cannot be opened
         self._failures, self._failure, self._pause_ends = 0, "", 0.0  # in a row, the last one
+        self._header: bytes | None = None  # as it was last read
         once = Retry(NoBackoff(), 0)  # who asks knows whether a command may be sent again
         with self._explained():
             self._client = Redis.from_url(
@@ -347,12 +359,16 @@ class RedisEngine(Engine):
         )
         for _ in range(_TRIES):
             try:
-                values = RedisValues(self)
+                values = RedisValues(self, self._header)
                 result = work(values)
                 if not writing or values.commit():
+                    (self._header,) = values.get(*_HEADER)
                     return result
+            except _ChangedError:
+                pass
             except NoAnswerError as lost:
                 error = lost
+            self._header = None
         raise error
 
     def take_numbers(self, count: int) -> int:
@@ -360,7 +376,7 @@ class RedisEngine(Engine):
         script = "return redis.call('HEXISTS', ARGV[1], ARGV[2]) == 1 "
         script += "and redis.call('HINCRBY', ARGV[1], 'last', ARGV[3])"
         command = ("EVAL", script, 0, _name(self.prefix, HEADER), HEADER_KEY, count)
-        last = self.run(lambda _: self.ask(command)[0], writing=False)
+        last = self.run(lambda values: values.ask(command)[0], writing=False)
         if last is None:
             raise StoreUnusableError(f"the store at {self.url} has no header; restore a backup")
         return int(last) - count + 1

@@ -199,6 +199,8 @@ class Store(AbstractContextManager["Store"]):
             judge = Judge(stored, rule, crawl, incremental, self._hosts)
             verdicts, taken = [], count(first)
             for document in documents:
+                if self.engine.shared:
+                    stored.read_ahead(document, rule)
                 verdict, (number, record, wording) = judge.judge(document)
                 if not self.readonly:
                     number = stored.save(number or next(taken), record, wording)

@@ -84,7 +84,7 @@ def test_a_transaction_that_is_given_up_dissolves_nothing(home: str) -> None:
     def give_up(stored: Documents) -> None:
         for page in pages[16:]:
             record = Record(page.facts, State.DONE, (), 0.0)
-            stored.keys.enter(99, record, stored.get_all)
+            stored.keys.enter(99, record, stored.glance)
             stored.keys.propose(page.facts, [page.facts.group], 64)  # reads what is dissolved
         raise ValueError("given up")
 
@@ -162,7 +162,7 @@ def test_what_another_changes_in_a_page_is_known_at_once(home: str) -> None:
 
     def change_and_give_up(stored: Documents) -> None:
         number = max(stored.find_numbers(new.facts.identity), default=0)
-        record = stored.get_all([number])[number]
+        record = stored.glance([number])[number]
         stored.save(number, alter(record, title=GIVEN_UP))
         assert find(stored) is not site
         raise ValueError(GIVEN_UP)

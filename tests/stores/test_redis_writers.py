@@ -1,5 +1,6 @@
 """Several writers on one server, without a lock: no set loses a member, and no value an update."""
 
+from collections import Counter
 from collections.abc import Callable
 from functools import partial
 from random import Random, SystemRandom
@@ -13,9 +14,12 @@ from scrapy_simhash.stores import redis as redis_kind
 from scrapy_simhash.stores.documents import Documents
 from scrapy_simhash.stores.keyvalues import IDENTITIES, KEYS, KeyValues, octets
 from scrapy_simhash.stores.redis import RedisEngine
+from scrapy_simhash.tables import Limits
 from tests.helpers.children import running
 from tests.helpers.documents import document
+from tests.helpers.judging import judging
 from tests.helpers.oracle import Rows
+from tests.helpers.pages import page
 from tests.helpers.redisservers import RedisServer, count_trips
 from tests.stores.test_kinds import EVERY, make_calls
 
@@ -105,10 +109,32 @@ def test_what_others_always_change_is_given_up(home: str) -> None:
             store.write(work)
 
 
-def test_a_group_is_written_in_three_round_trips(
+@pytest.mark.parametrize("rebuilt", [1, 9])
+def test_what_is_read_beside_a_rebuild_is_whole_or_refused(
+    redis_server: RedisServer, rebuilt: int
+) -> None:
+    """Tables of another design are written when the header was read: once, or each time."""
+    url, designs = redis_server.url(), iter(["10", "4"] * 5)
+    turns = iter(range(rebuilt))
+    with open_store(url, 4) as store, open_store(url, 4) as other:
+        store.find_and_add([document("a", 7), document("b", 7 << 40)])
+
+        def read(stored: Documents) -> list[int]:
+            if next(turns, None) is not None:
+                other.rebuild(next(designs))
+            return [int(found) for _, found in stored.near(7 ^ 1, Limits(3)).near]
+
+        if rebuilt == 1:
+            assert store.read(read) == [7]
+        else:
+            with pytest.raises(StoreUnavailableError, match="keep changing the store"):
+                store.read(read)
+
+
+def test_a_group_is_written_in_two_round_trips(
     redis_server: RedisServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """However many documents it has: for the header, for what is there, and to write."""
+    """However many documents it has: one to read what is there, one to write."""
     draw = Random(7)  # noqa: S311 - reproducible
     trips = count_trips(monkeypatch)
     with open_store(redis_server.url()) as store:
@@ -126,5 +152,38 @@ def test_a_group_is_written_in_three_round_trips(
 
             trips[0] = 0
             store.write(save)
-            assert trips[0] == 3
+            assert trips[0] == 2
         assert store.check() == []
+
+
+@pytest.mark.parametrize("plain", [True, False])
+def test_a_page_is_judged_in_few_round_trips(
+    redis_server: RedisServer, monkeypatch: pytest.MonkeyPatch, *, plain: bool
+) -> None:
+    """One more for the document of a near fingerprint, if nothing else leads to it."""
+    url, draw = redis_server.url(), Random(7)  # noqa: S311 - reproducible
+    bits = [draw.getrandbits(64) for _ in range(40)]
+    with open_store(url, rule="plain" if plain else "words") as store:
+        store.find_and_add([document(f"{n}", x, text=f"text {n}") for n, x in enumerate(bits)])
+    with open_store(url, readonly=True) as store:
+        trips = count_trips(monkeypatch)
+        for found, most in ((bits[0] ^ 1, 3), (bits[0] ^ 2**32 - 1, 1)):
+            trips[0] = 0
+            store.find_and_add([document("page", found, text="text 0")])
+            assert trips[0] <= most
+
+
+def test_a_page_of_a_known_host_takes_two_round_trips(
+    redis_server: RedisServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One by what it is, and one by what that names; its site is read with the first copy."""
+    url, trips, found = redis_server.url(), count_trips(monkeypatch), Counter[str]()
+    for name in ("first", "second"):
+        with judging(url, crawl=name) as crawl:
+            for number in range(40):
+                trips[0] = 0
+                asked = crawl.ask(str(number), page(number % 20, menu=f"Menu {number}"))
+                assert trips[0] <= 2 or number in {0, 20}
+                found[crawl.find(asked)] += 1
+                crawl.settle(asked)
+    assert found == {"new": 20, "near_duplicate drop": 40, "revisit unchanged": 20}
