@@ -1,4 +1,4 @@
-"""Fill a store without a crawl: pages of WARC files and feeds, and other stores.
+"""Fill a store without a crawl: pages of WARC files, feeds and folders, and other stores.
 
 Pages are judged as in a crawl, and count as delivered at once, in the order of the source, so
 that the first of two near-duplicates is the original. What the store has already is a revisit, so
@@ -10,6 +10,7 @@ Files are read once. What they unpack to may be of any size: a line, an item and
 from __future__ import annotations
 
 import asyncio
+import csv
 import gzip
 import zlib
 from collections import Counter
@@ -202,7 +203,9 @@ def _make_page(crawler: Crawler, config: Config, page: Entry) -> _Made:
 
 
 # What reading a file may raise, whatever is in it.
-_UNREADABLE = (OSError, EOFError, ValueError, RuntimeError, MemoryError, zlib.error, BadZipFile)
+_UNREADABLE = (
+    *(OSError, EOFError, ValueError, RuntimeError, MemoryError, zlib.error, csv.Error, BadZipFile),
+)
 _GZIP = b"\x1f\x8b\x08"
 
 
@@ -224,6 +227,7 @@ class Skipped(NamedTuple):
 
 
 Entry: TypeAlias = SourcePage | Skipped
+TABLE = "pages.csv"  # of a folder: the addresses of its pages
 _FEEDS = (".jsonl", ".jl", ".jsonlines", ".ndjson")
 _KINDS = {"warc": (".warc", ".warc.zst"), "wacz": (".wacz",), "jsonl": _FEEDS}
 # A few kilobytes may unpack to gigabytes. An item has the HTML with escapes, and other fields.
@@ -235,14 +239,16 @@ def find_kind(name: str) -> str:
     path = Path(name)
     if "://" in name or (path / "data.mdb").exists():
         return "store"
+    if (path / TABLE).exists():
+        return "folder"
     path.stat()  # raises if it does not exist
     plain = path.name.lower().removesuffix(".gz")
     for kind, endings in _KINDS.items():
         if plain.endswith(endings) and not path.is_dir():
             return kind
     raise ValueError(
-        f"{name} cannot be used; name a store, a WARC (.warc, .warc.gz, .wacz) or a feed "
-        f"({', '.join(_FEEDS)}, perhaps with .gz)"
+        f"{name} cannot be used; name a store, a WARC (.warc, .warc.gz, .wacz), a feed "
+        f"({', '.join(_FEEDS)}, perhaps with .gz), or a folder with {TABLE} (columns url, path)"
     )
 
 
@@ -254,7 +260,8 @@ def read_source(name: str, kind: str) -> Iterator[Entry]:
     """
     path, record = Path(name), 0
     try:
-        for record, entry in enumerate(_read_files(path, kind), 1):  # noqa: B007
+        records = _read_folder(path) if kind == "folder" else _read_files(path, kind)
+        for record, entry in enumerate(records, 1):  # noqa: B007
             yield entry
         if not record:
             raise EOFError("it has no record")
@@ -307,6 +314,26 @@ def _read_feed(file: Any) -> Iterator[Entry]:
                 yield Skipped("unreadable", f"line {number:,} is no JSON: {error}")
     if not found:
         raise SourceError(f"{file.name} has no page: no item has the fields url and html or body")
+
+
+def _read_folder(folder: Path) -> Iterator[Entry]:
+    """Read the pages that a table lists: columns `url` and `path`, others are ignored."""
+    with (folder / TABLE).open(encoding="utf-8-sig", newline="") as file:
+        for row in csv.DictReader(file, strict=True):
+            if not row.keys() >= {"url", "path"}:
+                columns = ", ".join(map(str, row))
+                raise ValueError(f"its table has columns {columns}, not url and path")
+            path = folder / (row["path"] or "")
+            if not (row["path"] and path.resolve().is_relative_to(folder.resolve())):
+                yield Skipped("unreadable", f"the path {row['path']!r} is outside of the folder")
+                continue
+            try:
+                with path.open("rb") as page:
+                    body = _unzip(page).read(_MOST_OF_PAGE)
+            except _UNREADABLE as error:
+                yield Skipped("unreadable", f"{path}: {str(error) or 'it ends too early'}")
+            else:
+                yield SourcePage(row["url"], body)
 
 
 def _read_warc(file: Any) -> Iterator[Entry]:

@@ -241,7 +241,7 @@ def add_commands(make: Make) -> None:
         "import crawl.warc.gz --store seeded",
         "import .scrapy/simhash --store copy",
     )
-    about = "WARC or WACZ, feed (JSON Lines), or store"
+    about = "WARC or WACZ, feed (JSON Lines), folder with pages.csv, or store"
     parser.add_argument("sources", nargs="+", metavar="SOURCE", help=about)
     add = make(
         "prune",

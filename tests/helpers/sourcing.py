@@ -1,10 +1,12 @@
 """Sources of pages for the tests of the import."""
 
+import csv
 import gzip
 import io
 import json
 import zipfile
 from collections.abc import Callable, Mapping
+from pathlib import Path
 
 from tests.helpers.pages import page
 
@@ -70,3 +72,16 @@ MAKERS: dict[str, Callable[[Mapping[str, str]], bytes]] = {
     "feed.jsonl": json_lines,
     "feed.jsonl.gz": lambda pages: gzip.compress(json_lines(pages), mtime=0),
 }
+
+
+def make_folder(folder: Path, pages: Mapping[str, str]) -> Path:
+    """Lay pages out as files, with a table that says where they are from."""
+    folder.mkdir()
+    rows = [("path", "url")]
+    for number, (url, html) in enumerate(pages.items()):
+        name = f"{number:03}.html.gz"
+        (folder / name).write_bytes(gzip.compress(html.encode()))
+        rows.append((name, url))
+    with (folder / "pages.csv").open("w", newline="") as file:
+        csv.writer(file).writerows(rows)
+    return folder

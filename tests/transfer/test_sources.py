@@ -13,6 +13,7 @@ from scrapy_simhash.transfer import Entry, Skipped, SourcePage, find_kind, read_
 from tests.helpers.sourcing import (
     DATE_SECONDS,
     MAKERS,
+    make_folder,
     make_pages,
     warc_by_record,
     warc_plain,
@@ -31,8 +32,10 @@ def as_pages(entries: Iterable[Entry]) -> dict[str, str]:
     return {page.url: page.body.decode() for page in found}
 
 
-@pytest.fixture(params=MAKERS)
+@pytest.fixture(params=[*MAKERS, "folder"])
 def path(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
+    if request.param == "folder":
+        return make_folder(tmp_path / "folder", PAGES)
     path: Path = tmp_path / request.param
     path.write_bytes(MAKERS[request.param](PAGES))
     return path
@@ -128,6 +131,45 @@ def test_a_feed_with_other_fields(tmp_path: Path) -> None:
     path.write_text('{"url": "http://a.example/", "source": "<html>"}')
     with pytest.raises(SourceError, match="no item has the fields url and html or body"):
         list(read(path))
+
+
+def test_a_folder(tmp_path: Path) -> None:
+    (tmp_path / "deep").mkdir()
+    (tmp_path / "deep" / "b.htm").write_text("<html>b")
+    (tmp_path / "d.html.gz").write_bytes(gzip.compress(b"<html>d")[:-3])
+    with pytest.raises(ValueError, match=r"or a folder with pages\.csv"):
+        find_kind(str(tmp_path))
+    table = "url,path\nhttp://b.example/,deep/b.htm\nhttp://d.example/,d.html.gz\n"
+    (tmp_path / "pages.csv").write_text(table)
+    entries = list(read(tmp_path))
+    assert as_pages(entries) == {"http://b.example/": "<html>b"}
+    (damage,) = (entry for entry in entries if isinstance(entry, Skipped))
+    assert damage.problem.startswith(f"{tmp_path}/d.html.gz: ")
+
+
+@pytest.mark.parametrize(
+    ("table", "message"),
+    [
+        ("url,file\nhttp://a.example/,a.html\n", "columns url, file, not url and path"),
+        ("url,path\n", "it has no record"),
+        ('url,path\nx,y\nhttp://b.example/,"y\n', "record 2"),
+    ],
+)
+def test_a_table_that_is_none(tmp_path: Path, table: str, message: str) -> None:
+    (tmp_path / "pages.csv").write_text(table)
+    with pytest.raises(SourceError, match=message):
+        list(read(tmp_path))
+
+
+def test_a_table_leads_nowhere_else(tmp_path: Path) -> None:
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "secret.html").write_text("<html>secret")
+    rows = "url,path\nhttp://a.example/,../secret.html\nhttp://b.example/,\n"
+    (tmp_path / "folder" / "pages.csv").write_text(rows)
+    outside, nothing = read(tmp_path / "folder")
+    assert isinstance(outside, Skipped)
+    assert isinstance(nothing, Skipped)
+    assert "'../secret.html' is outside of the folder" in outside.problem
 
 
 @pytest.mark.parametrize("octets", [b"1\n2\n", gzip.compress(b"nothing known", mtime=0), b""])
