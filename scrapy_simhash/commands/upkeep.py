@@ -15,6 +15,7 @@ from scrapy_simhash.crawl.running import find_log
 from scrapy_simhash.errors import PartlyFailedError
 from scrapy_simhash.judge.log import find_crawl, read_log
 from scrapy_simhash.stores.opening import open_as_it_is, open_store
+from scrapy_simhash.stores.packing import compact
 from scrapy_simhash.stores.store import choose_distance
 from scrapy_simhash.stores.upkeep import add_duplicates
 from scrapy_simhash.tables import DEFAULT_DESIGN, parse_design
@@ -61,7 +62,7 @@ def _check(config: Config, options: Namespace) -> Iterator[Answer]:
         raise ValueError(f"--tables {options.tables} needs --rebuild, which rewrites the tables")
     if options.compact:
         with open_as_it_is(config.store) as store, show_progress("packing the store"):
-            yield store.engine.compact()
+            yield compact(store)
     elif options.rebuild:
         tables = DEFAULT_DESIGN if options.tables == "auto" else options.tables
         with _open_to_change(config) as store:

@@ -29,11 +29,10 @@ from abc import ABC, abstractmethod
 from functools import partial
 from itertools import islice
 from struct import Struct
-from typing import TYPE_CHECKING, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, ClassVar, TypeAlias, TypeVar
 
 import msgspec
 
-from scrapy_simhash.errors import StoreError
 from scrapy_simhash.pages.facts import Reader, Recipe, Share  # noqa: TC001 - msgspec reads them
 from scrapy_simhash.tables import ROW_BYTES
 
@@ -140,6 +139,8 @@ class Engine(ABC):
     Threads share an engine, and several processes may have one each.
     """
 
+    shared: ClassVar[bool] = False
+    """Whether it is on a server: each read is a round trip, so it is worthwhile to read ahead."""
     url: str
     """Where the store is, for display, without password."""
     readonly: bool
@@ -185,21 +186,6 @@ class Engine(ABC):
     @abstractmethod
     def close(self) -> None:
         """Close the store; a second call is harmless."""
-
-    def compact(self) -> dict[str, int]:
-        """Rewrite the file of the store without free pages, then close it.
-
-        Needs space for both files. If the process is killed, it is as it was, or as it will be.
-
-        Returns:
-            `bytes_before` and `bytes_after`.
-
-        Raises:
-            OSError: the new file cannot take the place of the old one; nothing was changed.
-            StoreError: it has no file; it is damaged, or open in another process; or the disk is
-                full or failed: nothing was changed.
-        """
-        raise StoreError(f"{self.url} is in no folder; --compact is for folders")
 
     def find_damage(self) -> list[str]:
         """List what is wrong below the rows, as in a file, a line each; within a transaction."""

@@ -21,7 +21,6 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import takewhile
 from pathlib import Path
-from shutil import rmtree
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
@@ -29,7 +28,7 @@ import lmdb
 import psutil
 from lmdb.verify import VerifyError, verify
 
-from scrapy_simhash._files import make_folder, open_whole, sync_folder
+from scrapy_simhash._files import make_folder, sync_folder
 from scrapy_simhash.errors import StoreError, StoreUnavailableError, StoreUnusableError
 from scrapy_simhash.stores.keyvalues import (
     DOCUMENTS,
@@ -39,7 +38,6 @@ from scrapy_simhash.stores.keyvalues import (
     VALUES,
     Engine,
     KeyValues,
-    cut,
     number_of,
     octets,
 )
@@ -84,8 +82,6 @@ _RESTORE = "Restore it from a backup; to start over, move it away yourself"
 _AGAIN = ": wait until that has ended, and run this again"
 # While it is there, the next process verifies the file.
 _SUSPECT_FILE = "suspect"
-# LMDB keeps the pages of a commit in memory; most rows have at most 1,000 bytes.
-_ROWS_PER_COMMIT = 16_384
 # So often a growing file must look damaged to be so. For one look, a commit has microseconds.
 _MOST_LOOKS = 3
 _FULL = "cannot grow: the disk is full; make room"
@@ -326,19 +322,6 @@ class LmdbEngine(Engine):
 
         return self.run(take, writing=True)
 
-    def compact(self) -> dict[str, int]:
-        self.keep_out()
-        before = self.measure()
-        for left in self._folder.glob(f".{DATA_FILE}.*"):  # of a process that was killed
-            rmtree(left)
-        with open_whole(self._data, overwrite=True) as file:
-            self.run(lambda values: values.copy_rows(file.name), writing=False)
-            # It counts the transactions of the old file; without one, this would look copied here.
-            (self._folder / LOCK_FILE).unlink(missing_ok=True)
-            (self._folder / LOCK_FILE).touch(OPTIONS["mode"])
-        self.close()
-        return {"bytes_before": before, "bytes_after": self._data.stat().st_size}
-
     def measure(self) -> int:
         return int((self.env.info()["last_pgno"] + 1) * self.env.stat()["psize"])
 
@@ -424,20 +407,6 @@ class LmdbValues(KeyValues):
 
     def clear(self, table: str) -> None:
         self.transaction.drop(self.databases[table], delete=False)
-
-    def copy_rows(self, target: str) -> None:
-        """Write all rows in order to a new file, without free pages."""
-        # LMDB's own compact copy is SIGSEGV where a fingerprint has 300 documents (lmdb 3.0.0).
-        try:
-            with lmdb.open(target, subdir=False, lock=False, sync=False, **OPTIONS) as copy:
-                for name, flags in DATABASES.items():
-                    made, rows = copy.open_db(name.encode(), **flags), self.databases[name]
-                    for some in cut(self.transaction.cursor(rows), _ROWS_PER_COMMIT):
-                        with copy.begin(write=True) as writing:
-                            writing.cursor(made).putmulti(some, append=True)
-        except (lmdb.Error, OSError) as error:  # of the copy: the store did not fail
-            told = f"the store could not be packed and is unchanged: {error}"
-            raise StoreUnavailableError(f"{told}; make room for its copy") from error
 
 
 def _require_local(folder: Path) -> None:

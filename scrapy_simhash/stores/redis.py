@@ -256,6 +256,8 @@ class RedisEngine(Engine):
     `check --rebuild` wants no crawl at work: the tables that it writes may lack what that adds.
     """
 
+    shared = True
+
     def __init__(self, place: Path | str, *, readonly: bool = False) -> None:
         self.url, self.readonly = show_url(str(place)), readonly
         self._address, self.prefix = server_address(str(place))

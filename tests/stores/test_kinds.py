@@ -24,6 +24,7 @@ from scrapy_simhash.stores.keys import KeyTable
 from scrapy_simhash.stores.keyvalues import FORMAT, IDENTITIES, TABLES, Engine, Header, KeyValues
 from scrapy_simhash.stores.lmdb import MemoryEngine
 from scrapy_simhash.stores.opening import open_as_it_is
+from scrapy_simhash.stores.packing import compact
 from scrapy_simhash.stores.store import Store
 from scrapy_simhash.stores.upkeep import read_table
 from scrapy_simhash.tables import Limits, parse_design
@@ -208,7 +209,7 @@ class LmdbMachine(StoreMachine):
     def compact(self) -> None:
         self.store.close()
         with open_as_it_is(str(self.folder)) as store:
-            store.engine.compact()
+            compact(store)
         self.open()
 
 

@@ -23,13 +23,14 @@ def test_modes_do_not_depend_on_the_umask(tmp_path: Path) -> None:
 import os, sys
 from pathlib import Path
 from scrapy_simhash.judge.log import CrawlLog
+from scrapy_simhash.stores.packing import compact
 from scrapy_simhash.stores.opening import open_as_it_is, open_store
 os.umask(0)
 folder = Path(sys.argv[1])
 with open_store(str(folder)) as store:
     CrawlLog(str(folder / "log.jsonl")).close()
 with open_as_it_is(str(folder)) as store:
-    store.engine.compact()
+    compact(store)
 store = open_store(str(folder))
 store.engine._failed(OSError(5, "an I/O error"))
 os._exit(0)
