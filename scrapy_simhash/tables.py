@@ -44,8 +44,7 @@ AnyFingerprints = TypeVar("AnyFingerprints", int, "NDArray[np.uint64]")
 _VALUES_PER_PASS = 32_768
 
 
-@dataclass(frozen=True, slots=True)
-class BitBlock:
+class BitBlock(NamedTuple):
     """A run of `width` bits of the fingerprint; its lowest is bit `shift`."""
 
     shift: int
@@ -145,18 +144,14 @@ class Design:
         """Number of leading whole bytes that make up a table's key in a store, 1 to 3."""
         return min(self.prefix_bits // 8, MOST_KEY_BYTES)
 
-    @cached_property
-    def _key_end(self) -> int:
-        return 1 + self.key_bytes
-
     def split(self, fingerprint: int) -> list[tuple[bytes, bytes]]:
         """Split the rows of a fingerprint into key and rest, one pair for each table."""
-        rows, end = self.rows(check_fingerprint(fingerprint)), self._key_end
+        rows, end = self.rows(check_fingerprint(fingerprint)), 1 + self.key_bytes
         return list(iter_unpack(f"{end}s{ROW_BYTES - end}s", rows))
 
     def list_keys(self, rows: bytes, bits: int) -> tuple[bytes, ...]:
         """List the keys that a probe reads to find all within some bits; `rows` are its own."""
-        flips, end = self.flips_for(bits), self._key_end
+        flips, end = self.flips_for(bits), 1 + self.key_bytes
         if not flips:
             return unpack(f"{end}s{ROW_BYTES - end}x" * len(self.tables), rows)
         import numpy as np  # noqa: PLC0415 - Scrapy's process needs names only

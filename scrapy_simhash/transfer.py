@@ -95,13 +95,10 @@ def import_sources(
         except StoreUnavailableError as error:
             raise StoreUnavailableError(
                 f"the store cannot be written: {error}. {name} was read up to record "
-                f"{source.records:,}; run this again when the store works: what is in it is "
-                "recognised"
+                f"{source.records:,}; run this again when the store works"
             ) from error
         counted = vars(source)
-        found = counted.pop("problems")
-        more = len(found) - _PROBLEMS_SHOWN
-        problems += [*found[:_PROBLEMS_SHOWN], *[f"and {more:,} more"] * (more > 0)]
+        problems += counted.pop("problems")[:_PROBLEMS_SHOWN]
         yield counted
     if problems:
         raise PartlyFailedError("; ".join(problems))
@@ -207,8 +204,7 @@ def _make_page(crawler: Crawler, config: Config, page: Entry) -> _Made:
 
 # What reading a file may raise, whatever is in it.
 _UNREADABLE = (
-    *(OSError, EOFError, ValueError, RuntimeError, MemoryError, zlib.error, csv.Error),
-    *(msgspec.MsgspecError, BadZipFile),
+    *(OSError, EOFError, ValueError, RuntimeError, MemoryError, zlib.error, csv.Error, BadZipFile),
 )
 _GZIP = b"\x1f\x8b\x08"
 
@@ -299,7 +295,7 @@ class _Item(msgspec.Struct):
 
 
 def _read_feed(file: Any) -> Iterator[Entry]:
-    lines, found, other = _unzip(file), False, b""
+    lines, found = _unzip(file), False
     for number, line in enumerate(iter(partial(lines.readline, _MOST_ITEM_BYTES + 1), b""), 1):
         if len(line) > _MOST_ITEM_BYTES:
             while line and not line.endswith(b"\n"):
@@ -309,24 +305,15 @@ def _read_feed(file: Any) -> Iterator[Entry]:
             try:
                 item = msgspec.json.decode(line, type=_Item)
                 html = item.body if item.html is None else item.html
+                found |= html is not None
+                page = SourcePage(item.url, (html or "").encode(), kind="text/html; charset=utf-8")
+                yield Skipped("no_html") if html is None else page
             except msgspec.ValidationError:
-                html = None
+                yield Skipped("no_html")
             except (ValueError, RecursionError) as error:
                 yield Skipped("unreadable", f"line {number:,} is no JSON: {error}")
-                continue
-            if html is None:
-                other = line
-                yield Skipped("no_html")
-            else:
-                found = True
-                yield SourcePage(item.url, html.encode(), kind="text/html; charset=utf-8")
-    if not found and other:
-        is_object = other.lstrip().startswith(b"{")
-        fields = msgspec.json.decode(other, type=dict[str, msgspec.Raw]) if is_object else ()
-        raise SourceError(
-            f"{file.name} has no page: no item has the fields url and html or body. The last item "
-            f"has: {', '.join(fields) or 'nothing'}; rename its fields"
-        )
+    if not found:
+        raise SourceError(f"{file.name} has no page: no item has the fields url and html or body")
 
 
 def _read_folder(folder: Path) -> Iterator[Entry]:

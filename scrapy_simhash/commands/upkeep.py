@@ -14,6 +14,7 @@ from scrapy_simhash.crawl.running import find_log
 from scrapy_simhash.errors import PartlyFailedError
 from scrapy_simhash.judge.log import find_crawl, read_log
 from scrapy_simhash.stores.opening import open_as_it_is, open_store
+from scrapy_simhash.stores.packing import compact
 from scrapy_simhash.stores.store import choose_distance
 from scrapy_simhash.stores.upkeep import add_duplicates
 from scrapy_simhash.tables import DEFAULT_DESIGN, parse_design
@@ -59,8 +60,6 @@ def _check(config: Config, options: Namespace) -> Iterator[Answer]:
     if options.tables is not None and not options.rebuild:
         raise ValueError(f"--tables {options.tables} needs --rebuild, which rewrites the tables")
     if options.compact:
-        from scrapy_simhash.stores.copying import compact  # noqa: PLC0415 - loads lmdb
-
         with open_as_it_is(config.store) as store, show_progress("packing the store"):
             yield compact(store)
     elif options.rebuild:
@@ -135,7 +134,7 @@ def _undo(config: Config, options: Namespace) -> Iterator[Answer]:
         raise ValueError("name what to undo: URLs, --original or --crawl")
     crawl = find_crawl(find_log(config), options.crawl)
     with open_as_it_is(config.store) if dry_run else _open_to_change(config) as store:
-        kept = [] if original is None else store.find_documents([original])[original]
+        kept = [] if original is None else store.find_documents([original])
         originals = {
             each.record.original if each.state == "duplicate" else each.document for each in kept
         }

@@ -58,11 +58,11 @@ def explain(config: Config, what: Sequence[str], log_path: str | None) -> Iterat
             for match in store.query(_read_fingerprint(config, store, what[0]), distance):
                 yield {"url": match.url, "distance": match.distance, "document": match.document}
             return
-        found = store.find_documents(urls)
-        for url in urls:
-            if not found[url]:
+        pages = [store.find_documents([url]) for url in urls]
+        for url, found in zip(urls, pages, strict=True):
+            if not found:
                 raise PartlyFailedError(f"{url} is not in the store; name it as it was fetched")
-        yield compare_pages(config, store, *(found[url][-1] for url in urls))
+        yield compare_pages(config, store, *(found[-1] for found in pages))
 
 
 def _read_fingerprint(config: Config, store: Store, what: str) -> int:
@@ -115,7 +115,7 @@ class _Logged:
 
 def _explain_url(config: Config, url: str, log: Path) -> Iterator[dict[str, Any]]:
     with open_as_it_is(config.store) as store:
-        documents = store.find_documents([url])[url]
+        documents = store.find_documents([url])
         logged = _Logged(log, url)
         if not documents and logged.last is None:
             raise PartlyFailedError(
@@ -162,7 +162,7 @@ def _explain_kept(
     now: dict[str, Any] = {"pages": [describe_page(document)]}
     # What it declares may be the page that somebody expects it to repeat.
     if expected := nearest_url or document.facts.canonical:
-        found = store.find_documents([expected])[expected]
+        found = store.find_documents([expected])
         others = [each for each in found if each.document != document.document]
         if others:
             now = compare_pages(config, store, document, others[-1])

@@ -229,8 +229,8 @@ class Documents:
         key, member = fingerprint_row(number, record)
         if not any(values.read_sets(FINGERPRINTS, [key], 1)):
             for row in self.design.split(page.fingerprint):
-                values.add(TABLES, *row)
-        values.add(FINGERPRINTS, key, member)
+                values.put(TABLES, *row)
+        values.put(FINGERPRINTS, key, member)
         self.keys.enter(number, record, self.get_all)
         if member := make_member(number, record, self.header.seed):
             host = host_of(page.url)
@@ -239,7 +239,7 @@ class Documents:
             for beyond in {*there, member}.difference(kept):
                 values.delete(SITES, site, beyond)
             if member in kept:
-                values.add(SITES, site, member)
+                values.put(SITES, site, member)
                 self._samples.clear()
 
     def _unindex(self, number: int, record: Record) -> None:

@@ -19,7 +19,7 @@ import re
 from collections import defaultdict
 from dataclasses import dataclass, field
 from functools import lru_cache
-from itertools import chain, islice
+from itertools import islice
 from struct import Struct
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -233,7 +233,9 @@ class KeyTable:
         while waiting:
             each = waiting.pop()
             if each not in ladders:
-                ladders |= self._read_ladders({*waiting, each} - ladders.keys(), glance)
+                lost = {*waiting, each} - ladders.keys()
+                ladders |= dict.fromkeys(lost, iter(()))  # of a damaged one there is none
+                ladders |= {n: self._climb(keys_of(record)) for n, record in glance(lost).items()}
             for key in ladders[each]:
                 if each in under[key]:
                     continue
@@ -242,14 +244,6 @@ class KeyTable:
                     self._add(key, each)
                     break
                 waiting += self._dissolve(key)
-
-    def _read_ladders(self, numbers: set[int], glance: Glance) -> dict[int, Iterator[int]]:
-        """Read which keys documents have or may take; none of one that is damaged."""
-        made = {number: keys_of(record) for number, record in glance(numbers).items()}
-        first = (choose_keys(keys, self.dissolved, KEYS_OF_A_PAGE) for keys in made.values())
-        self._read(chain.from_iterable(first))
-        ladders = {number: self._climb(keys) for number, keys in made.items()}
-        return dict.fromkeys(numbers, iter(())) | ladders
 
     def remove(self, number: int, record: Record) -> None:
         """Remove a document."""
@@ -260,13 +254,13 @@ class KeyTable:
             self._under.get(key, set()).discard(number)
 
     def _add(self, key: int, number: int) -> None:
-        self._values.add(KEYS, octets(key), octets(number))
+        self._values.put(KEYS, octets(key), octets(number))
         self._under[key].add(number)
 
     def _dissolve(self, key: int) -> set[int]:
         """Dissolve a key, and return who had it."""
         self._values.delete(KEYS, octets(key))
-        self._values.add(KEYS, octets(key), DISSOLVED)
+        self._values.put(KEYS, octets(key), DISSOLVED)
         had, self._under[key] = self._under[key], {0}
         return had
 

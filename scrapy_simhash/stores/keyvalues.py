@@ -93,7 +93,7 @@ class KeyValues(ABC):
 
     @abstractmethod
     def put(self, table: str, key: bytes, value: bytes) -> None:
-        """Write the value of a key, whatever was there."""
+        """Write the value of a key, whatever was there; or add a member to a set."""
 
     @abstractmethod
     def delete(self, table: str, key: bytes, member: bytes = b"") -> None:
@@ -106,10 +106,6 @@ class KeyValues(ABC):
         DOCUMENTS come in ascending order of their keys, others in any order. This transaction must
         not have changed the table, nor change it before the last row was read.
         """
-
-    @abstractmethod
-    def add(self, table: str, key: bytes, member: bytes) -> None:
-        """Add a member to a set, unless it is there."""
 
     @abstractmethod
     def read_sets(
@@ -144,9 +140,7 @@ class Engine(ABC):
     """
 
     shared: ClassVar[bool] = False
-    """Whether it is on a server: each read is a round trip, so that it is worthwhile to read
-    ahead; and others may commit while a transaction only reads, so that a check repeats itself."""
-
+    """Whether it is on a server: each read is a round trip, so it is worthwhile to read ahead."""
     url: str
     """Where the store is, for display, without password."""
     readonly: bool

@@ -15,7 +15,6 @@ A set is a field with its members side by side, in any order, some perhaps twice
 from __future__ import annotations
 
 import logging
-import os
 import secrets
 import time
 from collections import defaultdict
@@ -203,7 +202,10 @@ class RedisValues(KeyValues):
                         yield from ((key, part) for part in parts)
 
     def put(self, table: str, key: bytes, value: bytes) -> None:
-        self._put[table, key] = value
+        if table in SETS:
+            self._changed[table, key][value] = True
+        else:
+            self._put[table, key] = value
 
     def delete(self, table: str, key: bytes, member: bytes = b"") -> None:
         if member:
@@ -211,9 +213,6 @@ class RedisValues(KeyValues):
         else:
             self._put[table, key] = None
             self._changed.pop((table, key), None)
-
-    def add(self, table: str, key: bytes, member: bytes) -> None:
-        self._changed[table, key][member] = True
 
     def commit(self) -> bool:
         """Write all changes at once, or none, if others changed what they rest on: then False."""
@@ -260,7 +259,7 @@ class RedisEngine(Engine):
     shared = True
 
     def __init__(self, place: Path | str, *, readonly: bool = False) -> None:
-        self.url, self.readonly, self._pid = show_url(str(place)), readonly, os.getpid()
+        self.url, self.readonly = show_url(str(place)), readonly
         self._address, self.prefix = server_address(str(place))
         self._is_open = False  # before, an error says that it cannot be opened
         self._failures, self._failure, self._pause_ends = 0, "", 0.0  # in a row, the last one
@@ -270,11 +269,7 @@ class RedisEngine(Engine):
             self._client = Redis.from_url(
                 self._address, retry=once, socket_timeout=TIMEOUT_SECONDS, protocol=2
             )
-        try:
-            self._check(dict(self.ask(("INFO",))[0]))
-        except BaseException:
-            self.close()
-            raise
+        self._check(dict(self.ask(("INFO",))[0]))
 
     def _check(self, info: dict[str, Any]) -> None:
         policy, reason = info["maxmemory_policy"], ""
@@ -361,10 +356,6 @@ class RedisEngine(Engine):
 
     def run(self, work: Callable[[RedisValues], Result], *, writing: bool) -> Result:
         """Run a transaction; again, if others were in its way, or an answer was lost."""
-        if os.getpid() != self._pid:
-            raise StoreUnavailableError(
-                f"the store at {self.url} was opened before a fork; open it in the child"
-            )
         error = StoreUnavailableError(
             f"other processes keep changing the store at {self.url}; try again when they are done"
         )
@@ -397,5 +388,4 @@ class RedisEngine(Engine):
         return sum(filter(None, sizes))
 
     def close(self) -> None:
-        if os.getpid() == self._pid:  # do not close a forked child's copy
-            self._client.close()
+        self._client.close()

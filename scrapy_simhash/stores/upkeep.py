@@ -1,17 +1,16 @@
 """Look after a store: compare all that is in it, and rebuild what leads to documents.
 
-A record says which rows lead to its document. `Check` compares these with what is there, and
-`rebuild` writes them anew; to a damaged record nothing leads then, so that its page is new again.
+A record says which rows lead to its document. `find_problems` compares these with what is there,
+and `rebuild` writes them anew; to a damaged record nothing leads then: its page is new again.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
-from msgspec import structs
 
 from scrapy_simhash.errors import DamagedError
 from scrapy_simhash.judging.documents import Record, State
@@ -38,88 +37,74 @@ if TYPE_CHECKING:
 
     from scrapy_simhash.tables import Design
 
+    _Row: TypeAlias = tuple[bytes, bytes]
+
 _NO_WORDING = "no page is dropped for it until it was fetched again, which mends it"
 _DERIVED = (IDENTITIES, FINGERPRINTS, SITES, KEYS)
 _RECORDS_PER_READ = 1_000
 
 
-class Check:
-    """Compares all that is in a store; keeps records and what leads to them, some 5 kB each."""
+class _Names(dict[int, str]):
+    """Documents as messages name them; damaged ones, of which others tell, are ""."""
 
-    def __init__(self, stored: Documents) -> None:
-        self._stored, self._values = stored, stored.values
-        seed, dissolved = stored.header.seed, set(map(number_of, _list_dissolved(stored)))
-        # Of each table, with whether they must be there.
-        self._rows: defaultdict[str, dict[tuple[bytes, bytes], bool]] = defaultdict(dict)
-        self._records: dict[int, Record] = {}
-        self._damaged: dict[int, DamagedError] = {}
-        for number, record in stored.scan():
-            if isinstance(record, DamagedError):
-                self._damaged[number] = record
-                continue
-            for table, row, must in list_leads(number, record, seed, dissolved):
-                self._rows[table][row] = must
-            record.facts = structs.replace(record.facts, sketch=b"")
-            self._records[number] = record
+    def __missing__(self, number: int) -> str:
+        return f"document {number}"
 
-    def find_problems(self) -> Iterator[str]:
-        """Find all inconsistencies, one line each; reads the whole store."""
-        yield from (error.what for error in self._damaged.values())
-        for table in _DERIVED:
-            yield from self._compare(table, self._rows.pop(table, {}))
-        yield from self._compare_tables()
-        yield from self._check_texts()
 
-    def _compare(self, table: str, left: dict[tuple[bytes, bytes], bool]) -> Iterator[str]:
-        """Compare a table with the rows that lead to the records."""
-        led = set[bytes]()
-        for row in self._values.scan(table):
-            number = _lead(table, row[1])
-            if row in left:
-                del left[row]
-                # Two writers on a server may each have made a document of one identity.
-                led |= {row[0]} if table == IDENTITIES else set()
-            elif (table, row[1]) != (KEYS, DISSOLVED) and number not in self._damaged:
-                name, at = self._name(number), row[0].hex()
-                yield f"{name} is in {table}, where it does not belong, at key {at}"
-        for (key, member), must in left.items():
-            if must and key not in led:
-                name = self._name(_lead(table, member))
-                yield f"{name} is missing in {table}, at key {key.hex()}"
+def find_problems(stored: Documents) -> Iterator[str]:
+    """Find all inconsistencies, one line each; keeps what leads to documents, some 4 kB each."""
+    seed, dissolved = stored.header.seed, set(map(number_of, _list_dissolved(stored)))
+    # Of each table, with whether they must be there.
+    leads: defaultdict[str, dict[_Row, bool]] = defaultdict(dict)
+    names, fingerprints, without = _Names(), set[int](), set[int]()
+    for number, record in stored.scan():
+        if isinstance(record, DamagedError):
+            names[number] = ""
+            yield record.what
+            continue
+        names[number] = f"{names[number]} ({record.facts.url!r})"
+        for table, row, must in list_leads(number, record, seed, dissolved):
+            leads[table][row] = must
+        if record.state != State.DUPLICATE:
+            fingerprints.add(record.facts.fingerprint)
+            without |= {number} if record.facts.whole_words else set()
+    for table in _DERIVED:
+        yield from _compare(table, stored.values.scan(table), leads.pop(table, {}), names)
+    for place in range(len(stored.design.tables)):
+        for each in sorted(fingerprints ^ {*read_table(stored, place).tolist()}):
+            what = "is missing in" if each in fingerprints else "leads to nothing in"
+            yield f"fingerprint {each:016x} {what} table {place}"
+    yield from _check_texts(stored.values.scan(TEXTS), without, names)
 
-    def _name(self, number: int) -> str:
-        """Name a document for a message."""
-        record = self._records.get(number)
-        return f"document {number}" + (f" ({record.facts.url!r})" if record else "")
 
-    def _compare_tables(self) -> Iterator[str]:
-        """Compare each table with the fingerprints of the records."""
-        kept = (each for each in self._records.values() if each.state != State.DUPLICATE)
-        wanted = {each.facts.fingerprint for each in kept}
-        for number in range(len(self._stored.design.tables)):
-            held = {*read_table(self._stored, number).tolist()}
-            for each in sorted(wanted ^ held):
-                what = "is missing in" if each in wanted else "leads to nothing in"
-                yield f"fingerprint {each:016x} {what} table {number}"
+def _compare(
+    table: str, rows: Iterable[_Row], left: dict[_Row, bool], names: _Names
+) -> Iterator[str]:
+    """Compare the rows of a table with those that lead to the records."""
+    led = set[bytes]()
+    for key, member in rows:
+        if left.pop((key, member), None) is not None:
+            # Two writers on a server may each have made a document of one identity.
+            led |= {key} if table == IDENTITIES else set()
+        elif (table, member) != (KEYS, DISSOLVED) and (name := names[_lead(table, member)]):
+            yield f"{name} is in {table}, where it does not belong, at key {key.hex()}"
+    for (key, member), must in left.items():
+        if must and key not in led:
+            yield f"{names[_lead(table, member)]} is missing in {table}, at key {key.hex()}"
 
-    def _check_texts(self) -> Iterator[str]:
-        """Find unreadable texts, and documents or texts without the other."""
-        without = {
-            number
-            for number, record in self._records.items()
-            if record.facts.whole_words and record.state != State.DUPLICATE
-        }
-        for key, packed in self._values.scan(TEXTS):
-            number = number_of(key)
-            without.discard(number)
-            if number not in self._damaged and number not in self._records:
-                yield f"there is a text of document {number}, but no such document"
-            try:
-                unpack_wording(key, packed)
-            except DamagedError as error:
-                yield f"{error.what}; {_NO_WORDING}"
-        for number in sorted(without):
-            yield f"{self._name(number)} lacks its text; {_NO_WORDING}"
+
+def _check_texts(rows: Iterable[_Row], without: set[int], names: _Names) -> Iterator[str]:
+    """Find unreadable texts, and documents or texts without the other."""
+    for key, packed in rows:
+        number = number_of(key)
+        without.discard(number)
+        if number not in names:
+            yield f"there is a text of document {number}, but no such document"
+        try:
+            unpack_wording(key, packed)
+        except DamagedError as error:
+            yield f"{error.what}; {_NO_WORDING}"
+    yield from (f"{names[number]} lacks its text; {_NO_WORDING}" for number in sorted(without))
 
 
 def _lead(table: str, member: bytes) -> int:
@@ -139,7 +124,7 @@ def rebuild(stored: Documents, design: Design) -> dict[str, int]:
         values.clear(table)
     # Other processes remember what is dissolved, so that it stays so.
     for key in dissolved:
-        values.add(KEYS, key, DISSOLVED)
+        values.put(KEYS, key, DISSOLVED)
     readers, remembered, damaged = set[Reader](), set[int](), 0
     for some in cut(stored.scan(), _RECORDS_PER_READ):
         sound = [(number, each) for number, each in some if isinstance(each, Record)]
@@ -168,7 +153,7 @@ def add_duplicates(stored: Documents, numbers: Iterable[int]) -> list[int]:
 
 
 def read_table(stored: Documents, number: int) -> NDArray[np.uint64]:
-    """Read the distinct fingerprints of a table, sorted; leaves out damaged keys, see `Check`."""
+    """Read the distinct fingerprints of a table, sorted; leaves out damaged keys."""
     lead, key_bytes = bytes((number,)), 1 + stored.design.key_bytes
     widths = key_bytes, ROW_BYTES - key_bytes
     rows = bytearray()

@@ -65,7 +65,7 @@ def judge_in_order(pages: Iterable[Document], seed: int = 0) -> list[Verdict]:
 
 
 def find(store: Store, url: str) -> list[StoredDocument]:
-    return store.find_documents([url])[url]
+    return store.find_documents([url])
 
 
 def judge_one(store: Store, page: Document) -> Verdict:

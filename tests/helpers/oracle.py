@@ -5,6 +5,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations
 
+from scrapy_simhash.stores.keyvalues import SETS
+
 
 def distance_between(first: int, second: int) -> int:
     return f"{first ^ second:b}".count("1")
@@ -95,14 +97,14 @@ class Rows:
         return [self.values.get((table, key)) for key in keys]
 
     def put(self, table: str, key: bytes, value: bytes) -> None:
-        self.values[table, key] = value
+        if table in SETS:
+            self.sets[table, key].add(value)
+        else:
+            self.values[table, key] = value
 
     def delete(self, table: str, key: bytes, member: bytes = b"") -> None:
         self.values.pop((table, key), None)
         self.sets[table, key] = self.sets[table, key] - {member} if member else set()
-
-    def add(self, table: str, key: bytes, member: bytes) -> None:
-        self.sets[table, key].add(member)
 
     def scan(self, table: str, prefix: bytes = b"") -> list[tuple[bytes, bytes]]:
         rows = [(*row, value) for row, value in self.values.items()]

@@ -78,7 +78,7 @@ def write_rows(gone: set[Row], come: set[Row], stored: Documents) -> None:
         else:
             values.delete(table, key)
     for table, key, value in come:
-        (values.add if table in SETS else values.put)(table, key, value)
+        values.put(table, key, value)
 
 
 def row_of(table: int, fingerprint: int) -> tuple[bytes, bytes]:
@@ -104,7 +104,7 @@ def enter(values: KeyValues, number: int) -> None:
     """Put a document into the sample of the first one's host."""
     (key,) = {key for key, member in values.scan(SITES) if member[8:16] == octets(1)}
     entered = [row[1] for row in values.scan(SITES) if number_of(row[1][8:16]) == number != 1]
-    values.add(SITES, key, entered[0] if entered else bytes(8) + octets(number) + bytes(8))
+    values.put(SITES, key, entered[0] if entered else bytes(8) + octets(number) + bytes(8))
 
 
 Plant = Callable[[KeyValues], object]
@@ -114,7 +114,7 @@ MENDED: dict[str, tuple[Plant, str]] = {
         f"fingerprint {A:016x} is missing in table 2",
     ),
     "only in one table": (
-        lambda values: values.add(TABLES, *row_of(0, 77)),
+        lambda values: values.put(TABLES, *row_of(0, 77)),
         f"fingerprint {77:016x} leads to nothing in table 0",
     ),
     "fingerprint leads nowhere": (
@@ -122,7 +122,7 @@ MENDED: dict[str, tuple[Plant, str]] = {
         f"document 5 ('{URL}scoped') is missing in fingerprints, at key {B:016x}",
     ),
     "fingerprint leads to another": (
-        lambda values: values.add(FINGERPRINTS, *lead(B, 1)),
+        lambda values: values.put(FINGERPRINTS, *lead(B, 1)),
         f"document 1 ('{URL}original') is in fingerprints, where it does not belong",
     ),
     "near-duplicate gone": (

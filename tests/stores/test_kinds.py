@@ -19,12 +19,12 @@ from scrapy_simhash import open_store
 from scrapy_simhash.errors import StoreError
 from scrapy_simhash.pages.facts import Recipe
 from scrapy_simhash.stores import keyvalues
-from scrapy_simhash.stores.copying import compact
 from scrapy_simhash.stores.documents import Documents
 from scrapy_simhash.stores.keys import KeyTable
 from scrapy_simhash.stores.keyvalues import FORMAT, IDENTITIES, TABLES, Engine, Header, KeyValues
 from scrapy_simhash.stores.lmdb import MemoryEngine
 from scrapy_simhash.stores.opening import open_as_it_is
+from scrapy_simhash.stores.packing import compact
 from scrapy_simhash.stores.store import Store
 from scrapy_simhash.stores.upkeep import read_table
 from scrapy_simhash.tables import Limits, parse_design
@@ -71,7 +71,7 @@ def call_set(draw: Random, values: KeyValues | Rows) -> object:
     member = (draw.choice(NUMBERS) * 3)[-width:]
     action = draw.choice(("add", "add", "add", "discard", "discard", "members", "delete"))
     if action == "add":
-        values.add(table, key, member)
+        values.put(table, key, member)
     elif action == "discard":
         values.delete(table, key, member)
     elif action == "delete" and draw.random() < 0.2:
@@ -115,7 +115,7 @@ def test_numbers_are_taken_once(home: str) -> None:
 def test_rows_are_those_of_dicts_and_sets(home: str) -> None:
     draw, rows = Random(1), Rows()  # noqa: S311 - reproducible
     with open_store(home) as store:
-        for _ in range(TRANSACTIONS // 10 if store.engine.shared else TRANSACTIONS):
+        for _ in range(TRANSACTIONS // 10 if store.url.startswith("unix:") else TRANSACTIONS):
             rows = transact(store, draw, rows, given_up=draw.random() < 0.2)
         found = store.read(lambda stored: [sorted(stored.values.scan(each)) for each in EVERY])
         assert found == [*map(rows.scan, EVERY)]
@@ -175,7 +175,7 @@ def test_probe_is_complete_and_exact(engine: Engine, name: str, data: st.DataObj
         header = Header(FORMAT, "", Recipe(), name, 0, "words")
         tables = Documents(values, header, design, KeyTable(values, 0, set()))
         for row in chain.from_iterable(map(design.split, stored)):
-            values.add(TABLES, *row)
+            values.put(TABLES, *row)
         for distance in range(design.reach_bits + 1):
             found = tables.near(query, Limits(distance))
             assert found.complete

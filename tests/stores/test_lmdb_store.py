@@ -6,12 +6,11 @@ from typing import Any
 
 import pytest
 
-from scrapy_simhash.errors import StoreMismatchError, StoreUnavailableError, StoreUnusableError
+from scrapy_simhash.errors import StoreMismatchError, StoreUnusableError
 from scrapy_simhash.pages.facts import Recipe, Wording
 from scrapy_simhash.stores.keyvalues import TEXTS
 from scrapy_simhash.stores.opening import open_store
 from scrapy_simhash.stores.store import Store
-from tests.helpers.children import run_script
 from tests.helpers.crawling import read_files
 from tests.helpers.documents import document, find, judge, judge_one, make, open_lmdb
 
@@ -123,15 +122,6 @@ def test_wordings_are_kept_and_those_of_the_last_visit(store: Store) -> None:
         assert find(store, "http://site.example/a")[0].wording == wording
     assert store.delete([2]) == 1
     assert store.read(lambda stored: list(stored.values.scan(TEXTS))) == []
-
-
-def test_a_rebuild_for_less_stops_who_needs_more(tmp_path: Path) -> None:
-    with open_lmdb(tmp_path, distance=7) as wide:
-        script = "import sys; from scrapy_simhash import open_store as open\n"
-        run_script(f"{script}open(sys.argv[1], distance=3).rebuild(10)", tmp_path)
-        said = "complete for 4 bits but not for distance 7"
-        with pytest.raises(StoreUnavailableError, match=said):
-            wide.find_and_add([document("a", 5)])
 
 
 def test_more_documents_than_one_transaction_deletes(

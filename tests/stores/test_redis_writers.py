@@ -68,7 +68,7 @@ sys.stdin.readline()
 
 def work(values, turn):
     for key in range(10):
-        values.add(KEYS, octets(key), octets(turn))
+        values.put(KEYS, octets(key), octets(turn))
     values.put(IDENTITIES, b"%d" % turn, b"")
 
 for turn in range(300):

@@ -129,8 +129,7 @@ def test_items_of_a_feed_without_a_page_are_passed_over(tmp_path: Path) -> None:
 def test_a_feed_with_other_fields(tmp_path: Path) -> None:
     path = tmp_path / "feed.jsonl"
     path.write_text('{"url": "http://a.example/", "source": "<html>"}')
-    message = "no item has the fields url and html or body. The last item has: url, source"
-    with pytest.raises(SourceError, match=message):
+    with pytest.raises(SourceError, match="no item has the fields url and html or body"):
         list(read(path))
 
 
