@@ -25,7 +25,8 @@ import xxhash
 
 from scrapy_simhash.judging.hosts import SAMPLE, draw_sample
 from scrapy_simhash.judging.matching import compare_by_words, compare_plainly
-from scrapy_simhash.judging.rule import UNKNOWN, Page, Site
+from scrapy_simhash.judging.rule import UNKNOWN, Site
+from scrapy_simhash.judging.words import Page
 from scrapy_simhash.pages.addresses import form_of, host_of
 from scrapy_simhash.pages.facts import unpack
 

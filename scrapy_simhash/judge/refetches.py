@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
     from scrapy_simhash.judging.hosts import Hosts
     from scrapy_simhash.judging.matching import Doubt
-    from scrapy_simhash.judging.rule import Page
     from scrapy_simhash.judging.slots import Change, Slot
+    from scrapy_simhash.judging.words import Page
 
 # Of the judged pages of a crawl so many may be asked for once more, or as many as of one host.
 _SHARE_OF_PAGES = 0.02

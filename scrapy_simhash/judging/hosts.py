@@ -8,9 +8,9 @@ from math import inf
 from typing import TYPE_CHECKING, TypeVar
 
 from scrapy_simhash.judging.noise import Noise
-from scrapy_simhash.judging.rule import LEAST_KNOWN, MET, UNKNOWN, Page, Site
+from scrapy_simhash.judging.rule import LEAST_KNOWN, MET, UNKNOWN, Site
 from scrapy_simhash.judging.slots import Slots, clean_both
-from scrapy_simhash.judging.words import Words
+from scrapy_simhash.judging.words import Page, Words
 from scrapy_simhash.pages.addresses import host_of
 
 if TYPE_CHECKING:

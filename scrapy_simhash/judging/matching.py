@@ -41,13 +41,12 @@ from scrapy_simhash.judging.rule import (
     RULES,
     STUB_WORDS,
     UNKNOWN,
-    Page,
     Ruling,
     find_declared,
     find_names_apart,
 )
 from scrapy_simhash.judging.slots import Slots, clean_both, learn, may_be_doubted, show_standing
-from scrapy_simhash.judging.words import compare_words, find_signs
+from scrapy_simhash.judging.words import Page, compare_words, find_signs
 from scrapy_simhash.pages.addresses import are_of_one_origin, is_better_url, last_segment
 from scrapy_simhash.pages.facts import unpack
 
@@ -64,7 +63,7 @@ LEFT_OUT, CHANGES = "left out: ", "changes by itself: "
 # So many places in which a drop rests on noise are named.
 _MOST_NAMED = 3
 # A word may be as long as a page.
-_LONGEST_WHY = 400
+_LONGEST_WHY, _LONGEST_SHOWN, _WORDS_SHOWN = 400, 80, 10
 # Candidates whose words are compared; their originals are among the best.
 MOST_COMPARED = 8
 # What parts a page from the one in doubt is at most so much of its words.
@@ -159,7 +158,10 @@ class _Compared(NamedTuple):
                 tests.append(f"{LEFT_OUT}{template} words of the site's template")
             noise = dict.fromkeys(map(str, self.noise or ()))
             tests += [f"{LEFT_OUT}{CHANGES}{change}" for change in islice(noise, _MOST_NAMED)]
-            words = [each.words.list_words(each.alone) for each in sides]
+            alone = (
+                islice(compress(each.words.tokens, each.alone), _WORDS_SHOWN) for each in sides
+            )
+            words = [tuple(word[:_LONGEST_SHOWN] for word in each) for each in alone]
             if self.duplicate:
                 addressed = {n for url in (page.url, kept.url) for n in _find_numbers(url)}
                 numbers = [_find_number(*both, addressed) for both in (sides, sides[::-1])]

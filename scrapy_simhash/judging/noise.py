@@ -31,7 +31,7 @@ from scrapy_simhash.pages.addresses import parse_address
 if TYPE_CHECKING:
     from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 
-    from scrapy_simhash.judging.rule import Page
+    from scrapy_simhash.judging.words import Page
 
 _PAGES = 2
 # Of a single block, of 8 bytes.

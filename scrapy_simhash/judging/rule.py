@@ -17,10 +17,8 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 from urllib.parse import unquote
 
 import numpy as np
-import regex
 
 from scrapy_simhash.judging.words import (
-    SIGNS,
     Counts,
     Side,
     Words,
@@ -28,7 +26,7 @@ from scrapy_simhash.judging.words import (
     count_same,
     find_gaps,
     find_signs,
-    read_words,
+    read_name,
 )
 from scrapy_simhash.pages.addresses import (
     host_of,
@@ -43,8 +41,8 @@ from scrapy_simhash.pages.features import normalise, tokenise
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
-    from scrapy_simhash.judging.words import Gap, Marks
-    from scrapy_simhash.pages.facts import Facts, Wording
+    from scrapy_simhash.judging.words import Gap, Marks, Page
+    from scrapy_simhash.pages.facts import Facts
 
     _Name: TypeAlias = tuple[str, ...]  # its words and signs
 
@@ -54,8 +52,6 @@ SHARE_OF_TEMPLATE = 0.2
 LEAST_OF_TEMPLATE = 3
 # Shorter pages must be equal word by word; and main texts are no evidence by themselves.
 STUB_WORDS = 32
-# Of a page that writes out its address so many words are left without it.
-LEAST_BESIDE_ADDRESS = 8
 # Of the common words so many may be a page's own, at one address name, or where declared.
 OWN_SHARE = 0.15
 # Of so few a page is a part of the other: what that has beyond its main text does not count.
@@ -91,38 +87,8 @@ _BOTH_APART = 2
 _SHARE_OF_ENDS = 0.03
 _TWO_DATA = "little text and much data, from which a browser may draw two pages"
 OTHER_REST = "other words beyond those that are kept"
-_SIGNS_OF_NAMES = regex.compile(rf"!|{SIGNS.pattern}")
 _A_NUMBER = re.compile(r"\d")
 _IDENTIFIER = re.compile(r"/((?=(?:[^/\d]*\d){3})(?![^/]*\d\.\d)[^/]+)/[^/]+$")
-
-
-class Page(NamedTuple):
-    """A page as it is compared: what is known of it, and its words, noise aside.
-
-    Attributes:
-        facts: what is known of it.
-        words: without noise.
-        title, heading: the words and signs of its names, without noise.
-    """
-
-    facts: Facts
-    words: Words
-    title: _Name
-    heading: _Name
-
-    @property
-    def names(self) -> tuple[_Name, _Name]:
-        """Title and heading."""
-        return self.title, self.heading
-
-    @classmethod
-    def make(cls, facts: Facts, wording: Wording) -> Page:
-        """Make a page with all its words but those of its own address, if it writes that out."""
-        words = read_words(wording)
-        address = words.mark_address(facts.url)
-        if address is not None and (~address).sum() >= LEAST_BESIDE_ADDRESS:
-            words = words.without(address)
-        return cls(facts, words, read_name(facts.title), read_name(facts.heading))
 
 
 class Ruling(NamedTuple):
@@ -137,13 +103,6 @@ class Ruling(NamedTuple):
     one: bool
     why: str
     sides: tuple[Side, Side] | None = None
-
-
-@lru_cache(maxsize=8_192)
-def read_name(name: str) -> _Name:
-    """List the words and signs of a name."""
-    normal = normalise(name)
-    return (*tokenise(normal), *_SIGNS_OF_NAMES.findall(normal))
 
 
 def _find_shared(names: Sequence[_Name]) -> set[tuple[str, str]]:
@@ -205,9 +164,9 @@ class Site:
         return Site(rest, is_met=True, whole=self._whole or self)
 
     @cached_property
-    def counted(self) -> list[Counts]:
+    def counted(self) -> Counts:
         """How many pages of the sample have each triple, masked and as they are."""
-        return [Counts(*(page.words.counted[n].values for page in self.pages)) for n in (0, 1)]
+        return Counts(*(page.words.counted.values for page in self.pages))
 
     def mark(self, words: Words) -> tuple[Marks, Marks] | None:
         """Mark the triples of a page that are template, masked and as they are.
@@ -220,8 +179,8 @@ class Site:
         others = [whole.sample[number].words for number in whole.sample.keys() - self.sample]
         needed = max(LEAST_OF_TEMPLATE, SHARE_OF_TEMPLATE * len(self.pages))
         masked, exact = (
-            whole.counted[n].count(each) - sum(page.counted[n].count(each) > 0 for page in others)
-            for n, each in enumerate(words.triples)
+            whole.counted.count(each) - sum(page.counted.count(each) > 0 for page in others)
+            for each in words.triples
         )
         return masked >= needed, exact >= needed
 
@@ -352,10 +311,11 @@ def judge(page: Page, kept: Page, site: Site, other_site: Site) -> Ruling:
     few = max(len(each.words.wording.text) for each in (page, kept)) < MOST_BESIDE_DATA
     if few and not one_address and count_data_bits(page, kept) > MOST_BITS_OF_ONE_DATA:
         return Ruling(one=False, why=_TWO_DATA)
-    if min(len(page.words), len(kept.words)) < STUB_WORDS:
+    if min(len(each.words.tokens) for each in (page, kept)) < STUB_WORDS:
         return _judge_stubs(page, kept)
-    side = compare_words(page.words, kept.words, site.mark(page.words))
-    other = compare_words(kept.words, page.words, other_site.mark(kept.words))
+    template, others = site.mark(page.words), other_site.mark(kept.words)
+    side = compare_words(page.words, kept.words, template)
+    other = compare_words(kept.words, page.words, others)
     pair = _Pair(page, kept, (site, other_site), side, other, one_address=one_address)
     urls = page.facts.url, kept.facts.url
     has_other_name = not one_address and _have_other_names(*urls, site, other_site)
@@ -386,7 +346,7 @@ class _Pair:
 
     def is_inside(self, gap: Gap) -> bool:
         """Whether a gap is neither where both pages begin nor where both end."""
-        (here, there), words, kept = gap, self.page.words, self.kept.words
+        (here, there), words, kept = gap, self.page.words.tokens, self.kept.words.tokens
         return not (
             here.start == 0 == there.start or (len(words), len(kept)) == (here.stop, there.stop)
         )
@@ -497,11 +457,11 @@ def _find_replaced(pair: _Pair) -> str:
         if in_main or (own.any() if pair.views else 0 < own.sum() <= FIELD_WORDS):
             return f"own words: {' '.join(here[:_WORDS_SHOWN])!r}"
     # What the kept page has as often is elsewhere there.
-    mine, theirs = Counter(words.digests), Counter(kept.digests)
+    mine, theirs = Counter(words.texts), Counter(kept.texts)
     for gap in pair.gaps:
         for n in _list_blocks(words, gap.here):
-            if mine[words.digests[n]] <= theirs[words.digests[n]]:
-                moved = words.texts[n][0].split()[:_WORDS_SHOWN]
+            if mine[words.texts[n]] <= theirs[words.texts[n]]:
+                moved = words.texts[n].split()[:_WORDS_SHOWN]
                 return f"words in another order: {' '.join(moved)!r}"
     return ""
 
@@ -597,7 +557,7 @@ def _judge_one_name(pair: _Pair) -> Ruling:
         return Ruling(one=True, why=f"{own} own beside {common} common words")
     main = int(min((one.common & one.words.main).sum() for one in (side, other)))
     own_main = max(int((one.own & one.words.main).sum()) for one in (side, other))
-    least = max(STUB_WORDS, LEAST_MAIN * max(len(page.words), len(kept.words)))
+    least = max(STUB_WORDS, LEAST_MAIN * max(len(page.words.tokens), len(kept.words.tokens)))
     if main >= least and own_main + names <= OWN_SHARE * main:
         return Ruling(one=True, why=f"main texts: {own_main} own words, {main} common ones")
     why = f"{'other names, ' * bool(names)}{common} words in common that are no template"
@@ -612,7 +572,7 @@ def _part_one_name(pair: _Pair) -> Iterator[str]:
     """List what makes two pages of one name two, however little it is; "" says nothing."""
     page, kept, side, other = pair.page, pair.kept, pair.side, pair.other
     mine, theirs = page.facts.url, kept.facts.url
-    if page.words.wording.is_cut_in_main and _says_other_rest(page, kept):
+    if _says_other_rest(page, kept) and page.words.wording.is_cut_in_main:
         yield OTHER_REST
     if host_of(mine) == host_of(theirs) and not pair.one_address:
         one, another = ("/".join(folders) for folders in own_folders(mine, theirs))
@@ -648,15 +608,15 @@ def _find_strange(pair: _Pair) -> str:
     page, kept = pair.page, pair.kept
     if not pair.sites[0].known or find_declared(page.facts, kept.facts):
         return ""
-    mine, said = (Counter(filter(None, each.words.letterless)) for each in (page, kept))
-    if mine <= said:
+    mine, theirs = (Counter(filter(None, each.words.letterless)) for each in (page, kept))
+    if mine <= theirs:
         return ""
     beside = pair.sites[0].list_beside(page.facts.url, kept.facts.url)
     if len(beside) >= LEAST_OF_TEMPLATE:
-        said |= reduce(and_, (Counter(each.words.letterless) for each in beside))
-    strange = mine - said
+        theirs |= reduce(and_, (Counter(each.words.letterless) for each in beside))
+    strange = mine - theirs
     blocks = zip(page.words.letterless, page.words.texts, strict=True)
-    found = next((text for digest, (text, _) in blocks if digest in strange), "")
+    found = next((text for said, text in blocks if said in strange), "")
     return f"words of one folder: {' '.join(found.split()[:_WORDS_SHOWN])!r}" if found else ""
 
 

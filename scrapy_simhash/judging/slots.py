@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 import numpy as np
 from xxhash import xxh3_64_intdigest
 
-from scrapy_simhash.judging.rule import PARAGRAPH_WORDS, Page
-from scrapy_simhash.judging.words import ANY_NUMBER, align, count_same
+from scrapy_simhash.judging.rule import PARAGRAPH_WORDS
+from scrapy_simhash.judging.words import ANY_NUMBER, Page, align, count_same
 from scrapy_simhash.pages.features import normalise, tokenise
 
 if TYPE_CHECKING:
@@ -144,7 +144,7 @@ def list_anchors(page: Page) -> list[_Anchored]:
     words, title, heading = page.words, " ".join(page.title), " ".join(page.heading)
     anchored: list[_Anchored] = []
     before = ""
-    for block, (text, masked) in zip(words.blocks, words.texts, strict=True):
+    for block, text, masked in zip(words.blocks, words.texts, words.masked, strict=True):
         # Another heading than the main one may be of a box: "Latest comments".
         is_name = text == heading and (block.tag == _MAIN_HEADING or text in title)
         own = _NAME if text and (is_name or text == title) else masked
@@ -212,7 +212,7 @@ def may_be_doubted(mine: Words, theirs: Words) -> bool:
     Of 1,125 pairs of the living sites 402 were doubted, of which 11 blocks differ at most. To learn
     from two pages of 27,000 words in which some 100 differ takes .2 s.
     """
-    here, there = set(mine.digests), set(theirs.digests)
+    here, there = set(mine.texts), set(theirs.texts)
     return max(len(here - there), len(there - here)) <= _MOST_CHANGED_BLOCKS
 
 
@@ -260,11 +260,11 @@ def _list_numbers(page: Page) -> list[tuple[Sequence[str], _Numbers]]:
 
 def _list_changed(words: Words, other: Words) -> list[tuple[str, list[str], list[str]]]:
     """List tags, words and shapes of blocks that another page has not."""
-    there = set(other.digests)
+    there = set(other.texts)
     return [
         (block.tag, words.tokens[block.start : block.end], words.shapes[block.start : block.end])
-        for block, digest in zip(words.blocks, words.digests, strict=True)
-        if digest not in there
+        for block, text in zip(words.blocks, words.texts, strict=True)
+        if text not in there
     ][:_MOST_CHANGED_BLOCKS]
 
 
@@ -311,13 +311,13 @@ def _learn_words(first: Page, second: Page) -> Iterator[Change]:
 
 def _learn_blocks(first: Page, second: Page, cleaned: Slots | None = None) -> Iterator[Change]:
     """Learn behind which blocks other blocks change; or with None only where lists do."""
-    mine, theirs = (_digest_blocks(page, cleaned or NO_SLOTS) for page in (first, second))
+    mine, theirs = (_list_left(page, cleaned or NO_SLOTS) for page in (first, second))
     here, there = list_anchors(first), list_anchors(second)
     rows, others = _index_rows(here, mine), _index_rows(there, theirs)
     anew = {key for key, row in rows.items() if _are_drawn_anew(row, others.get(key, ()))}
     gaps = align(mine, theirs)
-    counts = [Counter(text for text, _ in page.words.texts) for page in (first, second)]
-    shapes = Counter(masked for _, masked in first.words.texts)
+    counts = [Counter(page.words.texts) for page in (first, second)]
+    shapes = Counter(first.words.masked)
     if cleaned is None:
         # Between two changed ones may be parts of one list.
         nexts = [*(start for start, *_ in gaps[1:]), len(mine) + _NEAR]
@@ -327,11 +327,11 @@ def _learn_blocks(first: Page, second: Page, cleaned: Slots | None = None) -> It
         ]
     found: defaultdict[Slot, tuple[list[int], list[int]]] = defaultdict(lambda: ([], []))
     sides = (here, mine, rows), (there, theirs, others)
-    for n, (anchored, digests, indexed) in enumerate(sides):
-        changed = [False] * len(digests)
+    for n, (anchored, left, indexed) in enumerate(sides):
+        changed = [False] * len(left)
         for gap in gaps:
             start, end = gap[2 * n : 2 * n + 2]
-            changed[start:end] = [digest != 0 for digest in digests[start:end]]
+            changed[start:end] = map(bool, left[start:end])
         told = {key for key, row in indexed.items() if row}
         regions = _list_regions(anchored, changed, told, anew, closes=cleaned is None)
         for slot, start, end in regions:
@@ -349,7 +349,7 @@ def _learn_blocks(first: Page, second: Page, cleaned: Slots | None = None) -> It
             theirs[n] for n in places[1]
         ):
             texts = [
-                [page.words.texts[n][0] for n in each]
+                [page.words.texts[n] for n in each]
                 for page, each in zip((first, second), places, strict=True)
             ]
             words = [" ".join(each).split() for each in texts]
@@ -400,26 +400,31 @@ def _trim(
     first: Page, second: Page, start: int, end: int, other_start: int, other_end: int
 ) -> tuple[int, int, int, int]:
     """Leave out the last changed blocks that differ in numbers only and have a tag of their own."""
-    mine, theirs, tags = first.words.texts, second.words.texts, [b.tag for b in first.words.blocks]
+    mine, theirs, tags = (
+        first.words.masked,
+        second.words.masked,
+        [b.tag for b in first.words.blocks],
+    )
     while (
         start < end
         and other_start < other_end
-        and mine[end - 1][1] == theirs[other_end - 1][1]
+        and mine[end - 1] == theirs[other_end - 1]
         and tags[end - 1] not in tags[start : end - 1]
     ):
         end, other_end = end - 1, other_end - 1
     return start, end, other_start, other_end
 
 
-def _digest_blocks(page: Page, cleaned: Slots) -> list[int]:
-    """Return a hash of each block without what stands in slots; 0 if nothing is left."""
-    marked, digests = cleaned.mark(page), list(page.words.digests)
-    if marked.any():
-        kept = (~marked).tolist()
-        for n, (_, start, end) in enumerate(page.words.blocks):
-            left = (*compress(page.words.tokens[start:end], kept[start:end]),)
-            digests[n] = hash(left) if left else 0
-    return digests
+def _list_left(page: Page, cleaned: Slots) -> list[str]:
+    """List the words of each block without what stands in slots."""
+    marked, texts = cleaned.mark(page), page.words.texts
+    if not marked.any():
+        return texts
+    kept = (~marked).tolist()
+    return [
+        " ".join(compress(page.words.tokens[start:end], kept[start:end]))
+        for _, start, end in page.words.blocks
+    ]
 
 
 def _list_rows(blocks: Sequence[_Anchored]) -> Iterator[tuple[_Row, int, int]]:
@@ -431,15 +436,15 @@ def _list_rows(blocks: Sequence[_Anchored]) -> Iterator[tuple[_Row, int, int]]:
             start = end
 
 
-def _index_rows(anchored: Sequence[_Anchored], digests: Sequence[int]) -> dict[_Row, Sequence[int]]:
-    """Index the digests of rows; none of those that nothing tells apart, nor of main headings."""
-    found: dict[_Row, Sequence[int]] = {}
+def _index_rows(anchored: Sequence[_Anchored], texts: Sequence[str]) -> dict[_Row, Sequence[str]]:
+    """Index the texts of rows; none of those that nothing tells apart, nor of main headings."""
+    found: dict[_Row, Sequence[str]] = {}
     for key, start, end in _list_rows(anchored):
-        found[key] = () if key in found or key[1] == _MAIN_HEADING else digests[start:end]
+        found[key] = () if key in found or key[1] == _MAIN_HEADING else texts[start:end]
     return found
 
 
-def _are_drawn_anew(mine: Sequence[int], theirs: Sequence[int]) -> bool:
+def _are_drawn_anew(mine: Sequence[str], theirs: Sequence[str]) -> bool:
     """Whether less than half of two lists stands in one order."""
     size = max(len(mine), len(theirs))
     if not theirs or mine == theirs or size * size > _MOST_ALIGNED:
@@ -559,7 +564,7 @@ class Slots:
                     end = ends[slot]
                     if slot.kind == BLOCK and end > place + 1:
                         end = place + 1
-                        text, seen = _digest(page.words.texts[place][0]), self._texts[slot]
+                        text, seen = _digest(page.words.texts[place]), self._texts[slot]
                         is_there = slot in given or any(text in each for each in seen)
                     if is_there:
                         found[slot].append((block.start, blocks[end - 1][0].end))
@@ -648,11 +653,11 @@ def clean_both(
     marks = slots.mark_both(*pages)
     rest = []
     for page, marked in zip(pages, marks, strict=True):
-        blocks = zip(page.words.blocks, page.words.digests, strict=True)
-        rest.append(Counter(digest for block, digest in blocks if not marked[block.start]))
+        blocks = zip(page.words.blocks, page.words.texts, strict=True)
+        rest.append(Counter(text for block, text in blocks if not marked[block.start]))
     for page, marked, here, there in zip(pages, marks, rest, rest[::-1], strict=True):
-        for block, digest in zip(page.words.blocks, page.words.digests, strict=True):
-            if here[digest] < there[digest]:
+        for block, text in zip(page.words.blocks, page.words.texts, strict=True):
+            if here[text] < there[text]:
                 marked[block.start : block.end] = False
     return cut(slots, pages[0], marks[0]), cut(slots, pages[1], marks[1])
 
@@ -664,9 +669,7 @@ def show_standing(changes: Collection[Change], page: Page, kept: Page) -> Iterat
     for change in changes:
         if change.slot in here or change.slot in there:
             mine, theirs = (
-                " ".join(
-                    words.texts[n][0] for n in _find_blocks(words, places.get(change.slot, []))
-                )
+                " ".join(words.texts[n] for n in _find_blocks(words, places.get(change.slot, [])))
                 for words, places in ((page.words, here), (kept.words, there))
             )
             shown.append(change._replace(values=(mine, theirs)) if mine or theirs else change)
@@ -705,11 +708,11 @@ def list_staying(changes: Collection[Change], *pages: Page, parts: bool) -> Iter
     """List the slots of blocks of which half stay in all answers, or `parts` that may be own."""
     slots, kept = Slots(changes), {change.slot: change.values[1] for change in changes}
     found = [slots.locate(page) for page in pages]
-    counts = [Counter(text for text, _ in page.words.texts) for page in pages]
+    counts = [Counter(page.words.texts) for page in pages]
     for slot in set(found[0]).intersection(*found[1:]):
         if slot.kind in {BLOCK, BLOCKS}:
             texts = [
-                [page.words.texts[n][0] for n in _find_blocks(page.words, places[slot])]
+                [page.words.texts[n] for n in _find_blocks(page.words, places[slot])]
                 for page, places in zip(pages, found, strict=True)
             ]
             # Of one block words may stay that the other page lacks: "The red house: 53 saw it".

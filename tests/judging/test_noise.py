@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from scrapy_simhash.judging.noise import Noise, join
-from scrapy_simhash.judging.rule import Page
 from scrapy_simhash.judging.slots import Change, Slot, Slots, clean_both, learn, show_standing
+from scrapy_simhash.judging.words import Page
 from scrapy_simhash.pages.facts import Facts, Wording
 from tests.helpers.pages import make_words
 

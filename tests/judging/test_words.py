@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scrapy_simhash.judging.rule import LEAST_OF_TEMPLATE, UNKNOWN, Page, Site, judge
-from scrapy_simhash.judging.words import Words, compare_words, find_gaps, read_words
+from scrapy_simhash.judging.rule import LEAST_OF_TEMPLATE, UNKNOWN, Site, judge
+from scrapy_simhash.judging.words import Page, Words, compare_words, find_gaps, read_words
 from scrapy_simhash.pages.facts import Facts, Wording
 from tests.helpers.pages import make_words
 
