@@ -52,7 +52,7 @@ def compare_pages(
         if store and stored:
             both = mine, theirs, (first.document, second.document)
             sites = store.read(lambda documents: Hosts().find_both(documents, *both))
-        answer = compare_by_words(mine, theirs, (wording, other), sites, rule=rule.name)
+        answer = compare_by_words(mine, theirs, (wording, other), sites)
     verdict = "Near-duplicates" if answer.duplicate else "Different pages"
     how = "" if stored else ", as if at one address name (a file has none)"
     compared: dict[str, Any] = {

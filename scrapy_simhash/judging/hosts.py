@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from scrapy_simhash.judging.noise import Noise
 from scrapy_simhash.judging.rule import LEAST_KNOWN, MET, UNKNOWN, Site
-from scrapy_simhash.judging.slots import Slots, clean_both
-from scrapy_simhash.judging.words import Page, Words
+from scrapy_simhash.judging.words import Page
 from scrapy_simhash.pages.addresses import host_of
 
 if TYPE_CHECKING:
@@ -18,7 +17,6 @@ if TYPE_CHECKING:
 
     from scrapy_simhash.judging.documents import Reading
     from scrapy_simhash.judging.slots import Change
-    from scrapy_simhash.judging.words import Marks
     from scrapy_simhash.pages.facts import Facts
 
 AnyPage = TypeVar("AnyPage")
@@ -106,10 +104,6 @@ class Hosts:
         self._noise = _Memory[str, Noise](_HOSTS_REMEMBERED, lambda _: 1)
         # By the address, the words that only pages have that were dropped where it was declared.
         self._claims = _Memory[str, dict[bytes, frozenset[str]]](_HOSTS_REMEMBERED, lambda _: 1)
-        # With their words, so that the ids of these stay theirs.
-        self._cleaned = _Memory["Hashable", tuple[Words, Page]](
-            _WORDS_REMEMBERED, lambda made: len(made[0])
-        )
 
     def believes(self, declared: Iterable[str], page: Facts, own: frozenset[str]) -> bool:
         """Return whether a page with words of its own may be dropped for what one declares.
@@ -140,8 +134,7 @@ class Hosts:
     def clean(self, page: Page) -> Page:
         """Return a page without all that changes by itself on its host."""
         url = page.facts.url
-        slots = self.get_noise(url).choose((url,), inf)
-        return self._cut(slots, page, slots.mark(page)) if slots else page
+        return self.get_noise(url).choose((url,), inf).clean(page)
 
     def clean_both(self, page: Page, kept: Page) -> tuple[Page, Page]:
         """Return two pages without what changes by itself.
@@ -155,9 +148,8 @@ class Hosts:
         seconds, urls = abs(page.facts.time - kept.facts.time), _list_urls(mine, theirs)
         slots = self.get_noise(mine).choose(urls, seconds, urls)
         if theirs not in urls:
-            others = self.get_noise(theirs).choose((theirs,), seconds)
-            kept = self._cut(others, kept, others.mark(kept)) if others else kept
-        return clean_both((page, kept), slots, self._cut)
+            kept = self.get_noise(theirs).choose((theirs,), seconds).clean(kept)
+        return slots.clean_both(page, kept)
 
     def list_noise(self, page: Page, kept: Page) -> list[Change]:
         """List what `clean_both` may leave out of a page."""
@@ -167,11 +159,6 @@ class Hosts:
             *(noise.list_counting(url, seconds) for url in urls), *map(noise.list_own, urls)
         )
         return [*{each.slot: each for each in listed}.values()]
-
-    def _cut(self, slots: Slots, page: Page, marked: Marks) -> Page:
-        """Cut marked words out of a page, or remember it: its triples are made once."""
-        key = id(page.words), page.title, page.heading, slots, marked.tobytes()
-        return self._cleaned.recall(key, lambda: (page.words, slots.cut(page, marked)))[1]
 
     def find(self, documents: Reading, url: str, without: Collection[int]) -> Site:
         """Find the site of a page, as all pages of its host's sample but some tell it.

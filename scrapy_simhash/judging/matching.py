@@ -38,14 +38,14 @@ from scrapy_simhash.judging.documents import WORDS_DISTANCE_BITS as FEW_BITS
 from scrapy_simhash.judging.hosts import Hosts
 from scrapy_simhash.judging.rule import (
     DECLARED,
-    RULES,
     STUB_WORDS,
     UNKNOWN,
     Ruling,
     find_declared,
     find_names_apart,
+    judge,
 )
-from scrapy_simhash.judging.slots import Slots, clean_both, learn, may_be_doubted, show_standing
+from scrapy_simhash.judging.slots import Slots, learn, may_be_doubted, show_standing
 from scrapy_simhash.judging.words import Page, compare_words, find_signs
 from scrapy_simhash.pages.addresses import are_of_one_origin, is_better_url, last_segment
 from scrapy_simhash.pages.facts import unpack
@@ -298,8 +298,8 @@ class Judge:
         self, document: Document, chosen: list[tuple[Candidate, Facts]], own: int
     ) -> list[_Compared]:
         """Compare a page with the best of its candidates by words, until one is its original."""
-        page, judge = Page.make(document.facts, unpack(document.wording)), RULES[self.rule.name]
         facts = document.facts
+        page = Page.make(facts, unpack(document.wording))
         found = sorted(
             (each for each in chosen if each[1].scope == facts.scope),
             key=lambda each: _rank(facts, *each),
@@ -322,8 +322,7 @@ class Judge:
             if self.trusted is None:
                 pages = self.hosts.clean_both(page, kept)
             else:
-                slots = Slots(self.trusted.get(number, ()))
-                pages = clean_both((page, kept), slots)
+                pages = Slots(self.trusted.get(number, ())).clean_both(page, kept)
             said = self._doubt_declared(judge(*pages, *sites), facts, other)
             answer = _wrap(said, candidate, (facts, other))
             answer = answer._replace(sites=sites, kept=Doubt(number, kept), pages=pages)
@@ -389,7 +388,7 @@ class Judge:
         noise, found = self.hosts.get_noise(url), learn(*pages)
         sought = [each for each in found if not noise.is_ruled_out(url, each)]
         slots = Slots(sought)
-        if sought and RULES[self.rule.name](*clean_both(pages, slots), *sites).one:
+        if sought and judge(*slots.clean_both(*pages), *sites).one:
             # Whether a text among others is the page's own only its own next answer shows.
             told = Slots([each._replace(texts=frozenset()) for each in sought]).locate(pages[0])
             is_told = all(each.slot in told for each in sought if each.texts)
@@ -401,7 +400,7 @@ class Judge:
             side = compare_words(pages[0].words, pages[1].words, sites[0].mark(pages[0].words))
             numbers = side.own & side.words.numbers
             view = pages[0]._replace(words=side.words.without(numbers))
-            if numbers.any() and RULES[self.rule.name](view, pages[1], *sites).one:
+            if numbers.any() and judge(view, pages[1], *sites).one:
                 return itself
         stays = len(sought) < len(found)
         return _STAYED if stays else "its place could not be found again on other pages"
@@ -550,8 +549,6 @@ def compare_by_words(
     kept: Facts,
     wordings: tuple[Wording, Wording],
     sites: tuple[Site, Site] = (UNKNOWN, UNKNOWN),
-    *,
-    rule: str = "words",
     name: str = "",
 ) -> Match:
     """Compare two pages word by word, without noise.
@@ -561,11 +558,10 @@ def compare_by_words(
         kept: the other one.
         wordings: of both.
         sites: of both; by default those of hosts that are not known.
-        rule: by which.
         name: the part of a name that both have, if one was found by it.
     """
     mine, theirs = map(Page.make, (page, kept), wordings)
-    said = RULES[rule](mine, theirs, *sites)
+    said = judge(mine, theirs, *sites)
     distance = (page.fingerprint ^ kept.fingerprint).bit_count()
     compared = _wrap(said, Candidate(distance, 0, name), (page, kept))
     return compared._replace(sites=sites, pages=(mine, theirs)).describe()

@@ -11,7 +11,7 @@ import re
 from collections import Counter
 from dataclasses import dataclass
 from functools import cached_property, lru_cache, reduce
-from itertools import compress
+from itertools import compress, takewhile
 from operator import and_
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 from urllib.parse import unquote
@@ -39,7 +39,7 @@ from scrapy_simhash.pages.facts import MOST_BESIDE_DATA
 from scrapy_simhash.pages.features import normalise, tokenise
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
     from scrapy_simhash.judging.words import Gap, Marks, Page
     from scrapy_simhash.pages.facts import Facts
@@ -54,8 +54,8 @@ LEAST_OF_TEMPLATE = 3
 STUB_WORDS = 32
 # Of the common words so many may be a page's own, at one address name, or where declared.
 OWN_SHARE = 0.15
-# Of so few a page is a part of the other: what that has beyond its main text does not count.
-OWN_SHARE_OF_PART = 0.02
+# As many numbers, beside the common words, a view may say that declares its page.
+_SHARE_OF_NUMBERS = 0.02
 # As so many own words names count that differ, half of it where one says more.
 NAMES_WORDS = 60
 # Two pages have so many words in common that are no template, on a known and an unknown host.
@@ -196,28 +196,16 @@ class Site:
 
     @cached_property
     def _ends(self) -> frozenset[str]:
-        """Ends of addresses that many pages have; of parameters switches, which have one value."""
-        ends = [set(list_ends(page.facts.url)) for page in self.pages]
-        counted = Counter(end for each in ends for end in each)
-        values = Counter(end.partition("=")[0] for end in counted if end.startswith("?"))
+        """Ends of addresses that many pages have."""
+        counted = Counter(end for page in self.pages for end in list_ends(page.facts.url))
         least = max(LEAST_OF_TEMPLATE, SHARE_OF_TEMPLATE * len(self.pages))
-        return frozenset(
-            end
-            for end, times in counted.items()
-            if times >= least and values[end.partition("=")[0]] <= 1
-        )
+        return frozenset(end for end, times in counted.items() if times >= least)
 
     def part(self, url: str) -> tuple[str, str]:
         """Part an address from its end, if that is the site's: "/view", "?print=1"."""
-        rest, _, query = url.partition("#")[0].partition("?")
-        query = query.strip("&")
-        switches = [end for end in list_ends(url) if end in self._ends] if query else []
-        if query and (left := [each for each in list_ends(url) if each not in switches]):
-            return f"{rest}?{'&'.join(each[1:] for each in left)}", "".join(switches)
-        ends = list_ends(rest)
-        shared = next((n for n, end in enumerate(ends) if end not in self._ends), len(ends))
-        end = ends[shared - 1] if shared else ""
-        return rest.rstrip("/").rsplit("/", shared)[0], "".join((end, *switches))
+        url = url.partition("#")[0].rstrip("/?&")
+        end = max(takewhile(self._ends.__contains__, list_ends(url)), key=len, default="")
+        return url.removesuffix(end).rstrip("/?&"), end
 
     def find_name(self, url: str) -> tuple[str, str]:
         """Find the last name in an address that is not the site's, and what of it is the site's.
@@ -290,12 +278,12 @@ MET = Site({}, is_met=True)
 
 @lru_cache(maxsize=4_096)  # those of a sample are needed for each pair
 def list_ends(url: str) -> tuple[str, ...]:
-    """List the ends of a path, the shortest first, without the whole; or else the parameters."""
+    """List the ends of a path with its query, the shortest first, without the whole."""
     address = parse_address(url)
-    if address is None or address.query:
-        return tuple(f"?{pair}" for pair in address.query) if address else ()
-    path = "/".join(address.path).strip("/")
-    return tuple(path[place.start() + 1 :] for place in re.finditer("/", path))[::-1]
+    if address is None:
+        return ()
+    path = "?".join(("/".join(address.path).strip("/"), *filter(None, ["&".join(address.query)])))
+    return tuple(path[place.end() :] for place in re.finditer("[/?&]", path))[::-1]
 
 
 def judge(page: Page, kept: Page, site: Site, other_site: Site) -> Ruling:
@@ -355,10 +343,6 @@ class _Pair:
     def views(self) -> list[Page]:
         """Such views of other pages as the page is of the kept one."""
         return self.sites[0].list_views(self.page.facts.url, self.kept.facts.url)
-
-
-# By the names of SIMHASH_RULE.
-RULES: dict[str, Callable[[Page, Page, Site, Site], Ruling]] = {"words": judge}
 
 
 def find_names_apart(page: Facts, kept: Facts, site: Site, other_site: Site) -> str:
@@ -430,7 +414,9 @@ def _part_other_names(pair: _Pair) -> Iterator[str]:
         yield _find_address_word(pair)
     if signs := find_signs(page.words, kept.words):
         yield f"other signs: {signs[0]!r} / {signs[1]!r}"
-    yield _find_beside(pair)
+    beside = [each for each in page.words.wording.beside if each not in kept.words.wording.beside]
+    if beside:
+        yield f"what is seen beside the text: {beside[0]!r}"
     # All texts may be those of a header and a footer, by which a host is not known before six.
     if pair.common < LEAST_COMMON or not known:
         yield _TWO_DATA * (count_data_bits(page, kept) > MOST_BITS_OF_ONE_DATA)
@@ -522,7 +508,7 @@ def _is_declared(pair: _Pair) -> bool:
     few = numbers.sum() <= _MOST_CELLS
     if not few and plain_form(kept.facts.url) in page.facts.declared:
         replaced = sum(int(numbers[here].sum()) for here, there in pair.gaps if theirs[there].any())
-        few = replaced <= _MOST_CELLS and numbers.sum() <= OWN_SHARE_OF_PART * pair.common
+        few = replaced <= _MOST_CELLS and numbers.sum() <= _SHARE_OF_NUMBERS * pair.common
     return bool(few)
 
 
@@ -532,20 +518,11 @@ def _is_of_one_size(gap: Gap) -> bool:
     return 2 * min(sizes) >= max(sizes)
 
 
-def _find_beside(pair: _Pair) -> str:
-    """Find what is seen beside the text of a page only, or return ""."""
-    mine, theirs = (dict.fromkeys(each.words.wording.beside) for each in (pair.page, pair.kept))
-    alone = [each for each in mine if each not in theirs]
-    return f"what is seen beside the text: {alone[0]!r}" if alone else ""
-
-
 def _judge_one_name(pair: _Pair) -> Ruling:
     """Judge one address, one name in two folders, or two hosts: little may be own."""
     if why := next(filter(None, _part_one_name(pair)), ""):
         return Ruling(one=False, why=why)
     page, kept, side, other, common = pair.page, pair.kept, pair.side, pair.other, pair.common
-    if common >= STUB_WORDS and side.own.sum() <= OWN_SHARE_OF_PART * common:
-        other = other._replace(own=other.own & other.words.main)
     own = max(map(_count_own, (side, other)))
     names = _count_names(pair)
     called = not names or page.title == kept.title or page.heading == kept.heading != ()

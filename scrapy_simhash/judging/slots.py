@@ -21,18 +21,17 @@ from scrapy_simhash.pages.features import normalise, tokenise
 
 if TYPE_CHECKING:
     from collections.abc import (
-        Callable,
         Collection,
         Container,
         Iterable,
         Iterator,
-        Mapping,
         Sequence,
     )
 
     from scrapy_simhash.judging.words import Block, Marks, Words
 
     _Anchored: TypeAlias = tuple[Block, str, str]  # as `list_anchors` has it
+    _Located: TypeAlias = dict["Slot", list[tuple[int, int]]]  # from one word to before another
     _Row: TypeAlias = tuple[str, str]  # of blocks with one tag: what stands before, and the tag
     _Numbers: TypeAlias = dict[tuple[str, ...], tuple[int, str]]  # by what is around: place, word
 
@@ -53,7 +52,7 @@ _LONGER = 2
 # Blocks with fewer words beside their numbers may be a record's: a price, a size.
 _FEW_WORDS = 3
 # Blocks of so few words are parts of cards: a place, a price.
-_WORDS_OF_PART, _MOST_PARTS = 4, 2
+_WORDS_OF_PART = 4
 _LEAST_OF_LIST, _NEAR = 3, 6
 # So many blocks of a list may be those of the answer before by chance.
 _MOST_STAYING = 0.1
@@ -65,7 +64,7 @@ _MOST_PAIRED = 30
 _MOST_COMPARED = 200_000
 # Longer stretches of words are no slot between words.
 _MOST_IN_A_SLOT = 30
-# Of longer blocks, a product of words, only the ends are aligned: else one takes seconds.
+# Longer blocks, a product of words, are not aligned: else one takes seconds.
 _MOST_ALIGNED = 10_000
 # Noise is at most half of a page, or none of it is.
 _MOST_NOISE = 0.5
@@ -159,9 +158,7 @@ def _list_runs(mine: Sequence[str], theirs: Sequence[str]) -> list[tuple[int, in
     Two with fewer words between them than tell a slot are one: "by Ann and 7 guests".
     """
     runs: list[tuple[int, int, int, int]] = []
-    for kind, start, end, first, last in _align(mine, theirs):
-        if kind == "equal":
-            continue
+    for start, end, first, last in align(mine, theirs):
         before = _count_beside(mine[:start][::-1], theirs[:first][::-1])
         behind = _count_beside(mine[end:], theirs[last:])
         begins = start - before, first - before
@@ -169,15 +166,6 @@ def _list_runs(mine: Sequence[str], theirs: Sequence[str]) -> list[tuple[int, in
             begins = runs.pop()[::2]
         runs.append((begins[0], end + behind, begins[1], last + behind))
     return runs
-
-
-def _align(mine: Sequence[str], theirs: Sequence[str]) -> Iterable[tuple[str, int, int, int, int]]:
-    """Align two blocks; of long ones only the ends."""
-    if len(mine) * len(theirs) <= _MOST_ALIGNED:
-        return SequenceMatcher(None, mine, theirs, autojunk=False).get_opcodes()
-    begin = count_same(mine, theirs)
-    end = count_same(mine[begin:][::-1], theirs[begin:][::-1])
-    return [("replace", begin, len(mine) - end, begin, len(theirs) - end)]
 
 
 def _count_beside(mine: Sequence[str], theirs: Sequence[str]) -> int:
@@ -417,7 +405,7 @@ def _trim(
 
 def _list_left(page: Page, cleaned: Slots) -> list[str]:
     """List the words of each block without what stands in slots."""
-    marked, texts = cleaned.mark(page), page.words.texts
+    marked, texts = _mark(page, cleaned.locate(page)), page.words.texts
     if not marked.any():
         return texts
     kept = (~marked).tolist()
@@ -481,15 +469,8 @@ def _list_regions(
             # What stays in front of what changes is the anchor.
             stay = [*changed[start:end], True].index(True) if key in told - anew else 0
             changed[start + stay : end] = [True] * (end - start - stay)
-    runs: list[tuple[int, int]] = []
     edges = np.flatnonzero(np.diff(changed, prepend=False, append=False)).tolist()
     for start, end in zip(edges[::2], edges[1::2], strict=True):
-        first, last = runs[-1] if runs else (0, 0)
-        if last and _are_of_list(blocks[first:last], blocks[last:start], blocks[start:end]):
-            runs[-1] = first, end
-        else:
-            runs.append((start, end))
-    for start, end in runs:
         tags = {block.tag for block in blocks[start:end]}
         closing: tuple[str, ...] = ()
         if end < len(blocks) and blocks[end].tag in tags:
@@ -501,20 +482,6 @@ def _list_regions(
             else:
                 continue
         yield Slot(BLOCKS, (anchored[start][1], *closing), tuple(sorted(tags))), start, end
-
-
-def _are_of_list(before: list[Block], parts: list[Block], behind: list[Block]) -> bool:
-    """Whether what has not changed between two rows that have is of one list with them.
-
-    Parts of a card may be those of another one, a place or a price; and a card may be there again.
-    """
-    changed, sizes = [*before, *behind], [block.end - block.start for block in parts]
-    tags = {block.tag for block in parts}
-    if tags - {block.tag for block in changed} or max(sizes) >= PARAGRAPH_WORDS:
-        return False
-    if len(parts) <= _MOST_PARTS and max(sizes) <= _WORDS_OF_PART:
-        return True
-    return len(tags) > 1 and len(parts) < len(changed)
 
 
 def _find_end(slot: Slot, blocks: Sequence[_Anchored], start: int) -> tuple[int, bool]:
@@ -548,13 +515,13 @@ class Slots:
     def __bool__(self) -> bool:
         return bool(self._words or self._blocks or self._names)
 
-    def locate(self, page: Page, given: Container[Slot] = ()) -> dict[Slot, list[tuple[int, int]]]:
+    def locate(self, page: Page, given: Container[Slot] = ()) -> _Located:
         """Find where each slot stands on a page: from one word to before another.
 
         A single block before others with its tag is there if it was seen to change, or the slot is
         `given`: where an advertisement is missing, a record's first paragraph stands in its place.
         """
-        found: defaultdict[Slot, list[tuple[int, int]]] = defaultdict(list)
+        found: _Located = defaultdict(list)
         blocks = list_anchors(page) if self._words or self._blocks else []
         ends = Counter[Slot]()
         for place, (block, anchor, _) in enumerate(blocks):
@@ -590,76 +557,50 @@ class Slots:
                             yield slot, start, end
                         break
 
-    def mark(self, page: Page) -> Marks:
-        """Mark the words of a page in slots, without the longest if they are more than half."""
-        return self._mark(page, self.locate(page))
+    def clean(self, page: Page) -> Page:
+        """Return a page without what stands in slots."""
+        return self._cut(page, self.locate(page)) if self else page
 
-    def mark_both(self, page: Page, kept: Page) -> list[Marks]:
-        """Mark the words of two pages; a block of the kept one, whatever it says, as of the other.
+    def clean_both(self, page: Page, kept: Page) -> tuple[Page, Page]:
+        """Clean two pages; a block of the kept one, whatever it says, as that of the other one.
 
         But one that was seen to change stays where what the page says in its place was not.
         """
+        if not self:
+            return page, kept
         here = self.locate(page)
         there = self.locate(kept, here)
         for slot in [each for each in there if each.kind == BLOCK and each not in here]:
             del there[slot]
-        return [self._mark(page, here), self._mark(kept, there)]
+        return self._cut(page, here), self._cut(kept, there)
 
-    @staticmethod
-    def _mark(page: Page, located: Mapping[Slot, list[tuple[int, int]]]) -> Marks:
-        found = list(located.values())
-        found.sort(key=lambda places: sum(end - start for start, end in places))
-        marked = np.zeros(len(page.words), np.bool_)
-        for places in found:
-            before = marked.copy()
-            for start, end in places:
-                marked[start:end] = True
-            if marked.sum() > _MOST_NOISE * len(marked):
-                return before
-        return marked
-
-    def clean(self, page: Page) -> Page:
-        """Return a page without what stands in slots."""
-        return self.cut(page, self.mark(page))
-
-    def cut(self, page: Page, marked: Marks) -> Page:
-        """Return a page without marked words, and the numbers of names that stand in slots."""
+    def _cut(self, page: Page, located: _Located) -> Page:
+        marked = _mark(page, located)
         words = page.words.without(marked) if marked.any() else page.words
         names = [*page.names]
         for n, (_, numbers) in enumerate(_list_numbers(page) if self._names else ()):
-            for place in numbers.keys() & self._names:
-                at, word = numbers[place]
-                # It may be out already, and others before it.
-                at = next((at for at in range(at, -1, -1) if names[n][at : at + 1] == (word,)), -1)
-                names[n] = names[n] if at < 0 else (*names[n][:at], *names[n][at + 1 :])
+            here = (numbers[place] for place in numbers.keys() & self._names)
+            for at, word in sorted(here, reverse=True):
+                if names[n][at : at + 1] == (word,):  # else it is out already
+                    names[n] = (*names[n][:at], *names[n][at + 1 :])
         return Page(page.facts, words, *names)
 
 
+def _mark(page: Page, located: _Located) -> Marks:
+    """Mark the words of a page in slots, without the longest if they are more than half."""
+    marked = np.zeros(len(page.words.tokens), np.bool_)
+    for places in sorted(
+        located.values(), key=lambda each: sum(end - start for start, end in each)
+    ):
+        before = marked.copy()
+        for start, end in places:
+            marked[start:end] = True
+        if marked.sum() > _MOST_NOISE * len(marked):
+            return before
+    return marked
+
+
 NO_SLOTS = Slots()
-
-
-def clean_both(
-    pages: tuple[Page, Page],
-    slots: Slots,
-    cut: Callable[[Slots, Page, Marks], Page] = Slots.cut,
-) -> tuple[Page, Page]:
-    """Return two pages without what stands in slots.
-
-    Blocks that the other page alone has elsewhere stay: on a print view the article begins where an
-    advertisement stands on other pages. `cut` may remember what `Slots.cut` returns.
-    """
-    if not slots:
-        return pages
-    marks = slots.mark_both(*pages)
-    rest = []
-    for page, marked in zip(pages, marks, strict=True):
-        blocks = zip(page.words.blocks, page.words.texts, strict=True)
-        rest.append(Counter(text for block, text in blocks if not marked[block.start]))
-    for page, marked, here, there in zip(pages, marks, rest, rest[::-1], strict=True):
-        for block, text in zip(page.words.blocks, page.words.texts, strict=True):
-            if here[text] < there[text]:
-                marked[block.start : block.end] = False
-    return cut(slots, pages[0], marks[0]), cut(slots, pages[1], marks[1])
 
 
 def show_standing(changes: Collection[Change], page: Page, kept: Page) -> Iterator[Change]:

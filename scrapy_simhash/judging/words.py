@@ -164,23 +164,6 @@ class Words:
         """The words of each block with `ANY_NUMBER` for its digits."""
         return [_DIGITS.sub(ANY_NUMBER, text) for text in self.texts]
 
-    def mark_address(self, url: str) -> Marks | None:
-        """Mark the words of an address where the text writes it out; None if it does not."""
-        # Scrapy's addresses are ASCII.
-        host, _, rest = url.lower().partition("://")[2].partition("/")
-        path = rest.partition("#")[0].partition("?")[0].strip("/")
-        if not path or path not in self.wording.text:
-            return None
-        # Without its first slash a path may be what a record says: "2026/11/26", "eur/usd".
-        written = rf"(?:(?<!\w){re.escape(host)}|(?<![\w/]))/{re.escape(path)}(?![\w/])"
-        marked = np.zeros(len(self), np.bool_)
-        place = end = 0
-        for found in re.finditer(written, self.wording.text):
-            start = place + len(tokenise(self.wording.text[end : found.start()]))
-            place, end = start + len(tokenise(found[0])), found.end()
-            marked[start:place] = True
-        return marked if end else None
-
     @cached_property
     def signs(self) -> dict[tuple[str, str], set[str]]:
         """The signs of each line, by its words, and by the words of the line before as well.
@@ -241,10 +224,7 @@ class Page(NamedTuple):
     @classmethod
     def make(cls, facts: Facts, wording: Wording) -> Page:
         """Make a page with all its words but those of its own address, if it writes that out."""
-        words = read_words(wording)
-        address = words.mark_address(facts.url)
-        if address is not None and (~address).sum() >= _LEAST_BESIDE_ADDRESS:
-            words = words.without(address)
+        words = read_words(wording, facts.url)
         return cls(facts, words, read_name(facts.title), read_name(facts.heading))
 
 
@@ -264,12 +244,25 @@ def _read_line(line: str) -> tuple[str, str]:
 
 
 @lru_cache(maxsize=_TEXTS_REMEMBERED)
-def read_words(wording: Wording) -> Words:
-    """Read the text of a page, or remember it."""
-    tokens, lines = cut_lines(wording.text)
+def read_words(wording: Wording, url: str = "") -> Words:
+    """Read the text of a page without its own address, or remember it."""
+    tokens, lines = cut_lines(_leave_out(url, wording.text))
     first, end = wording.main
     main = (lines >= first) & (lines < end)
     return Words(tokens, lines, main, wording)
+
+
+def _leave_out(url: str, text: str) -> str:
+    """Leave an address out of a text that writes it out, unless it says little else."""
+    # Scrapy's addresses are ASCII.
+    host, _, rest = url.lower().partition("://")[2].partition("/")
+    path = rest.partition("#")[0].partition("?")[0].strip("/")
+    if not path or path not in text:
+        return text
+    # Without its first slash a path may be what a record says: "2026/11/26", "eur/usd".
+    written = rf"(?:(?<!\w){re.escape(host)}|(?<![\w/]))/{re.escape(path)}(?![\w/])"
+    left = re.sub(written, " ", text)
+    return left if len(tokenise(left)) >= _LEAST_BESIDE_ADDRESS else text
 
 
 def middle(missing: Marks) -> Marks:

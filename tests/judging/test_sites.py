@@ -58,19 +58,6 @@ def test_odd_names_tell_a_page_from_its_sibling(page: Named, again: Named, sibli
     assert not compare_pages(first, make(*sibling, other, ELSEWHERE)).duplicate
 
 
-def test_a_page_that_is_a_part_of_the_kept_one() -> None:
-    """What an article has beside its text does not count for its print view; its text does."""
-    words, boxes = make_words(1, 300), f"<aside>{lay_out(make_words(2, 900))}</aside>"
-    article = make("One", "<h1>One</h1>", lay_out(words), beside=boxes)
-    view = make("One", "<h1>One</h1>", lay_out(words), ELSEWHERE)
-    assert compare_pages(view, article).duplicate
-    assert not compare_pages(article, view).duplicate
-    thread = make("One", "<h1>One</h1>", lay_out([*words, *make_words(3, 120)]))
-    answer = compare_pages(view, thread)
-    assert not answer.duplicate
-    assert answer.tests[1].startswith("own words of the kept page: '")
-
-
 def articles(*numbers: int, template: int = 1) -> list[tuple[str, str]]:
     """Make articles with names and texts of their own in a template, which a seed names."""
     before, behind = (lay_out(make_words(seed, 200)) for seed in (template, -template))
