@@ -350,13 +350,13 @@ def find_names_apart(page: Facts, kept: Facts, site: Site, other_site: Site) -> 
 
     That is at other address names, where none is declared; numbers in names may be noise.
     """
-    if _is_one_address(page.url, kept.url) or find_declared(page, kept):
-        return ""
     for mine, theirs in ((page.title, kept.title), (page.heading, kept.heading)):
         one, other = (
             [each for each in read_name(name) if not each.isdecimal()] for name in (mine, theirs)
         )
         if mine and theirs and one != other:
+            if _is_one_address(page.url, kept.url) or find_declared(page, kept):
+                return ""
             apart = _have_other_names(page.url, kept.url, site, other_site)
             return f"two names: {mine!r} / {theirs!r}" if apart else ""
     return ""
@@ -404,8 +404,7 @@ def _part_other_names(pair: _Pair) -> Iterator[str]:
     for mine, theirs, shown in _pair_names(page, kept):
         if mine != theirs:
             yield shown
-    if _says_other_rest(page, kept):
-        yield OTHER_REST
+    yield OTHER_REST * _says_other_rest(page, kept)
     for side, whose in ((pair.side, "this page"), (pair.other, "the kept page")):
         if side.own.sum() > INSERTED_SHARE * pair.common:
             yield f"own words of {whose}: {side.words.show(side.own)!r}"
@@ -525,7 +524,8 @@ def _judge_one_name(pair: _Pair) -> Ruling:
     page, kept, side, other, common = pair.page, pair.kept, pair.side, pair.other, pair.common
     own = max(map(_count_own, (side, other)))
     names = _count_names(pair)
-    called = not names or page.title == kept.title or page.heading == kept.heading != ()
+    (title, heading), others = page.names, kept.names
+    called = not names or title == others[0] or heading == others[1] != ()
     if called and not (side.alone.any() or other.alone.any()):
         return Ruling(one=True, why="the same words")
     enough = common >= (LEAST_COMMON if pair.sites[0].known or pair.one_address else STUB_WORDS)

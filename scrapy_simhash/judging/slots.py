@@ -140,7 +140,7 @@ def _find_context(
 
 def list_anchors(page: Page) -> list[_Anchored]:
     """List the blocks, each with the text of the one before, "" for none, and its own; masked."""
-    words, title, heading = page.words, " ".join(page.title), " ".join(page.heading)
+    words, (title, heading) = page.words, map(" ".join, page.names)
     anchored: list[_Anchored] = []
     before = ""
     for block, text, masked in zip(words.blocks, words.texts, words.masked, strict=True):
@@ -583,7 +583,7 @@ class Slots:
             for at, word in sorted(here, reverse=True):
                 if names[n][at : at + 1] == (word,):  # else it is out already
                     names[n] = (*names[n][:at], *names[n][at + 1 :])
-        return Page(page.facts, words, *names)
+        return Page(page.facts, words, (names[0], names[1]))
 
 
 def _mark(page: Page, located: _Located) -> Marks:

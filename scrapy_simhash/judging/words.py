@@ -208,24 +208,18 @@ class Page(NamedTuple):
     Attributes:
         facts: what is known of it.
         words: without noise.
-        title, heading: the words and signs of its names, without noise.
+        names: the words and signs of title and heading, without noise.
     """
 
     facts: Facts
     words: Words
-    title: _Name
-    heading: _Name
-
-    @property
-    def names(self) -> tuple[_Name, _Name]:
-        """Title and heading."""
-        return self.title, self.heading
+    names: tuple[_Name, _Name]
 
     @classmethod
     def make(cls, facts: Facts, wording: Wording) -> Page:
         """Make a page with all its words but those of its own address, if it writes that out."""
         words = read_words(wording, facts.url)
-        return cls(facts, words, read_name(facts.title), read_name(facts.heading))
+        return cls(facts, words, (read_name(facts.title), read_name(facts.heading)))
 
 
 @lru_cache(maxsize=8_192)

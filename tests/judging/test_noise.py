@@ -398,11 +398,11 @@ def test_a_number_in_names_is_found_by_what_stands_around_it(form: str) -> None:
     changes = learn(first, second)
     assert [each.weak for each in changes] == [True]
     page = make(*TEXT, title=form.format("Pots", 159))
-    assert Slots(changes).clean(page).title == make(*TEXT, title=form.format("Pots", "")).title
-    assert Slots(changes).clean(Slots(changes).clean(page)).title.count("pots") == 1
+    assert Slots(changes).clean(page).names == make(*TEXT, title=form.format("Pots", "")).names
+    assert Slots(changes).clean(Slots(changes).clean(page)).names[0].count("pots") == 1
     for other in ("Flat 12 for rent", "iPhone 12", "12 chairs"):
         page = make(*TEXT, title=other)
-        assert Slots(changes).clean(page).title == page.title
+        assert Slots(changes).clean(page).names == page.names
     assert learn(first, page) == []  # no name changes as a whole
 
 

@@ -44,7 +44,7 @@ def test_alone_is_what_the_other_page_has_not_and_own_what_is_no_template_either
 ) -> None:
     first, sample = [*first, *sample[0]], (8 * sample)[:8]
     facts = Facts(b"-", 0, b"")
-    pages = {n: Page(facts, read(tokens), (), ()) for n, tokens in enumerate(sample)}
+    pages = {n: Page(facts, read(tokens), ((), ())) for n, tokens in enumerate(sample)}
     counted = {
         masked: Counter(
             each
