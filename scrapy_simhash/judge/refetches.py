@@ -233,7 +233,11 @@ class Refetches:
             # What moved once may be a price; and so may a number that came back.
             moving = {each.slot for each in latest if not each.stays}
             before = compare_values(asked.changed, first, answer)
-            moving -= {each.slot for each, is_same in before if is_same and each.has_number}
+            moving -= {
+                each.slot
+                for each, is_same in before
+                if is_same and any(map(str.isdecimal, each.values[0]))
+            }
             again = noise.note_moment(changes, asked.second, answer)
         # Where another form stands there, it shows in the next answer: "just now", "3 hours ago".
         values = compare_values(asked.doubt.sought, first, answer)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, OrderedDict
+from functools import lru_cache
 from itertools import chain
 from math import inf
 from typing import TYPE_CHECKING, TypeVar
@@ -20,8 +21,6 @@ if TYPE_CHECKING:
     from scrapy_simhash.pages.facts import Facts
 
 AnyPage = TypeVar("AnyPage")
-_Key = TypeVar("_Key")
-_Made = TypeVar("_Made")
 
 # The most documents in the sample of a host.
 SAMPLE = 16
@@ -64,29 +63,6 @@ def draw_sample(
     return [pages[place] for place in sorted(place for _, place in sorted(ranked)[:most])]
 
 
-class _Memory(OrderedDict[_Key, _Made]):
-    """What was made for keys; forgets what was not needed for longest, by its weight."""
-
-    def __init__(self, most: int, weigh: Callable[[_Made], int]) -> None:
-        super().__init__()
-        self._most, self._weigh, self._weight = most, weigh, 0
-
-    def recall(self, key: _Key, make: Callable[[], _Made]) -> _Made:
-        """Return what was made for a key; make it if it was forgotten."""
-        if key not in self:
-            self.put(key, make())
-        self.move_to_end(key)
-        return self[key]
-
-    def put(self, key: _Key, made: _Made) -> None:
-        """Remember what was made for a key, in the place of what was there."""
-        self._weight -= self._weigh(self.pop(key)) if key in self else 0
-        self[key] = made
-        self._weight += self._weigh(made)
-        while self._weight > self._most and len(self) > 1:
-            self._weight -= self._weigh(self.popitem(last=False)[1])
-
-
 class Hosts:
     """Finds what is known of the hosts of the documents in one store; remembers it.
 
@@ -97,13 +73,10 @@ class Hosts:
     def __init__(self, *, recalls: bool = True) -> None:
         self._recalls = recalls
         # Of a host: what its sample and noise were, the pages of that with all words, and the site.
-        self._sites = _Memory[str, tuple["Hashable", dict[tuple[int, bytes], Page], Site]](
-            _WORDS_REMEMBERED,
-            lambda made: 1 + sum(len(page.words) for page in made[1].values()),
-        )
-        self._noise = _Memory[str, Noise](_HOSTS_REMEMBERED, lambda _: 1)
+        self._sites = OrderedDict[str, tuple["Hashable", dict[tuple[int, bytes], Page], Site]]()
+        self._find_noise = lru_cache(_HOSTS_REMEMBERED)(lambda _: Noise())
         # By the address, the words that only pages have that were dropped where it was declared.
-        self._claims = _Memory[str, dict[bytes, frozenset[str]]](_HOSTS_REMEMBERED, lambda _: 1)
+        self._find_claims = lru_cache(_HOSTS_REMEMBERED)(lambda _: dict[bytes, frozenset[str]]())
 
     def believes(self, declared: Iterable[str], page: Facts, own: frozenset[str]) -> bool:
         """Return whether a page with words of its own may be dropped for what one declares.
@@ -112,7 +85,7 @@ class Hosts:
         by whatever page of that host: the third one stays, and all after it.
         """
         for address in declared if own else ():
-            claims = self._claims.recall(address, dict)
+            claims = self._find_claims(address)
             others = [words for identity, words in claims.items() if identity != page.identity]
             if len(others) < _MOST_CLAIMS:
                 claims[page.identity] = own
@@ -122,7 +95,7 @@ class Hosts:
 
     def get_noise(self, url: str) -> Noise:
         """Get what changes on the host of a page."""
-        return self._noise.recall(host_of(url), Noise)
+        return self._find_noise(host_of(url))
 
     def recall(self, documents: Reading, url: str) -> Noise:
         """Get what changes on the host of a page, with what earlier crawls saw."""
@@ -171,7 +144,7 @@ class Hosts:
         if len(sample) < LEAST_KNOWN:
             return MET if sample else UNKNOWN
         told = tuple(sample.items()), self.get_noise(url).version
-        before, pages, site = self._sites.recall(host, lambda: ((), {}, UNKNOWN))
+        before, pages, site = self._sites.pop(host, ((), {}, UNKNOWN))
         if before != told:
             # Most were in the sample before.
             missing = [number for number, digest in sample.items() if (number, digest) not in pages]
@@ -182,7 +155,9 @@ class Hosts:
             }
             pages = {each: pages[each] for each in sample.items() if each in pages}
             site = Site({number: self.clean(page) for (number, _), page in pages.items()})
-            self._sites.put(host, (told, pages, site))
+        self._sites[host] = told, pages, site  # the last one
+        while len(self._sites) > 1 and sum(map(_weigh, self._sites.values())) > _WORDS_REMEMBERED:
+            self._sites.popitem(last=False)
         return site.without(without)
 
     def find_both(
@@ -198,3 +173,7 @@ class Hosts:
 def _list_urls(mine: str, theirs: str) -> tuple[str, ...]:
     """List the addresses whose noise counts for a page beside a kept one."""
     return (mine, theirs) if host_of(mine) == host_of(theirs) else (mine,)
+
+
+def _weigh(known: tuple[Hashable, dict[tuple[int, bytes], Page], Site]) -> int:
+    return sum(len(page.words) for page in known[1].values())

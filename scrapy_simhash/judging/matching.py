@@ -118,7 +118,7 @@ class _Compared(NamedTuple):
         sites: of both; None where no words were compared, as what follows.
         kept: the candidate with all its words.
         pages: both without noise.
-        sides: their words; None where these were compared as a whole.
+        sides: their words.
         noise: what was left out of them, if the page repeats the candidate but for that.
         stays: why what parts them is not taken for noise, where that was looked at.
     """
@@ -148,12 +148,7 @@ class _Compared(NamedTuple):
         tests = [name_proposal(distance, stub=short, name=found.name, keys=found.keys), self.why]
         words: list[tuple[str, ...]] = [(), ()]
         numbers, parted_by = list[str](), ""
-        if self.pages is not None:
-            mine, theirs = (each.words for each in self.pages)
-            sides = self.sides or (
-                compare_words(mine, theirs, None),
-                compare_words(theirs, mine, None),
-            )
+        if self.pages is not None and (sides := self.sides) is not None:
             if template := int((sides[0].alone & ~sides[0].own).sum()):
                 tests.append(f"{LEFT_OUT}{template} words of the site's template")
             noise = dict.fromkeys(map(str, self.noise or ()))
@@ -353,8 +348,8 @@ class Judge:
         """
         parted = []
         for place, each in enumerate(compared):
-            if each.kept and each.pages and each.sites:
-                alone = int(each.sides[0].alone.sum()) if each.sides else len(each.pages[0].words)
+            if each.kept and each.pages and each.sites and each.sides:
+                alone = int(each.sides[0].alone.sum())
                 far = not _are_called_alike(page.facts.url, each.kept.page.facts.url)
                 kept = each.kept._replace(far=far)
                 # What differs from the text of an earlier crawl may be an edit; and a page is asked

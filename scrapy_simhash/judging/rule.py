@@ -97,7 +97,7 @@ class Ruling(NamedTuple):
     Attributes:
         one: whether it may be dropped.
         why: for people.
-        sides: the words of both; None where they were compared as a whole.
+        sides: the words of both; None where these were not compared.
     """
 
     one: bool
@@ -295,19 +295,21 @@ def judge(page: Page, kept: Page, site: Site, other_site: Site) -> Ruling:
         site: of the page.
         other_site: of the kept one; both are known, or none is.
     """
-    one_address = _is_one_address(page.facts.url, kept.facts.url)
-    few = max(len(each.words.wording.text) for each in (page, kept)) < MOST_BESIDE_DATA
-    if few and not one_address and count_data_bits(page, kept) > MOST_BITS_OF_ONE_DATA:
-        return Ruling(one=False, why=_TWO_DATA)
-    if min(len(each.words.tokens) for each in (page, kept)) < STUB_WORDS:
-        return _judge_stubs(page, kept)
+    urls = page.facts.url, kept.facts.url
+    one_address = _is_one_address(*urls)
     template, others = site.mark(page.words), other_site.mark(kept.words)
     side = compare_words(page.words, kept.words, template)
     other = compare_words(kept.words, page.words, others)
     pair = _Pair(page, kept, (site, other_site), side, other, one_address=one_address)
-    urls = page.facts.url, kept.facts.url
-    has_other_name = not one_address and _have_other_names(*urls, site, other_site)
-    ruling = _judge_other_name(pair) if has_other_name else _judge_one_name(pair)
+    few = max(len(each.words.wording.text) for each in (page, kept)) < MOST_BESIDE_DATA
+    if few and not one_address and count_data_bits(page, kept) > MOST_BITS_OF_ONE_DATA:
+        ruling = Ruling(one=False, why=_TWO_DATA)
+    elif min(len(each.words.tokens) for each in (page, kept)) < STUB_WORDS:
+        ruling = _judge_stubs(page, kept)
+    elif not one_address and _have_other_names(*urls, site, other_site):
+        ruling = _judge_other_name(pair)
+    else:
+        ruling = _judge_one_name(pair)
     return ruling._replace(sides=(side, other))
 
 

@@ -52,7 +52,7 @@ _LONGER = 2
 # Blocks with fewer words beside their numbers may be a record's: a price, a size.
 _FEW_WORDS = 3
 # Blocks of so few words are parts of cards: a place, a price.
-_WORDS_OF_PART = 4
+_WORDS_OF_PART, _MOST_PARTS = 4, 2
 _LEAST_OF_LIST, _NEAR = 3, 6
 # So many blocks of a list may be those of the answer before by chance.
 _MOST_STAYING = 0.1
@@ -104,11 +104,6 @@ class Change(NamedTuple):
     url: str = ""
     stays: bool = False
     texts: frozenset[int] = frozenset()
-
-    @property
-    def has_number(self) -> bool:
-        """Whether a number stood there first."""
-        return _DIGIT.search(self.values[0]) is not None
 
     def __str__(self) -> str:
         """Name it for people."""
@@ -469,8 +464,15 @@ def _list_regions(
             # What stays in front of what changes is the anchor.
             stay = [*changed[start:end], True].index(True) if key in told - anew else 0
             changed[start + stay : end] = [True] * (end - start - stay)
+    runs: list[tuple[int, int]] = []
     edges = np.flatnonzero(np.diff(changed, prepend=False, append=False)).tolist()
     for start, end in zip(edges[::2], edges[1::2], strict=True):
+        first, last = runs[-1] if runs else (0, 0)
+        if last and _are_of_list(blocks[first:last], blocks[last:start], blocks[start:end]):
+            runs[-1] = first, end
+        else:
+            runs.append((start, end))
+    for start, end in runs:
         tags = {block.tag for block in blocks[start:end]}
         closing: tuple[str, ...] = ()
         if end < len(blocks) and blocks[end].tag in tags:
@@ -482,6 +484,20 @@ def _list_regions(
             else:
                 continue
         yield Slot(BLOCKS, (anchored[start][1], *closing), tuple(sorted(tags))), start, end
+
+
+def _are_of_list(before: list[Block], parts: list[Block], behind: list[Block]) -> bool:
+    """Whether what has not changed between two rows that have is of one list with them.
+
+    Parts of a card may be those of another one, a place or a price; and a card may be there again.
+    """
+    changed, sizes = [*before, *behind], [block.end - block.start for block in parts]
+    tags = {block.tag for block in parts}
+    if tags - {block.tag for block in changed} or max(sizes) >= PARAGRAPH_WORDS:
+        return False
+    if len(parts) <= _MOST_PARTS and max(sizes) <= _WORDS_OF_PART:
+        return True
+    return len(tags) > 1 and len(parts) < len(changed)
 
 
 def _find_end(slot: Slot, blocks: Sequence[_Anchored], start: int) -> tuple[int, bool]:
