@@ -176,4 +176,4 @@ def _list_urls(mine: str, theirs: str) -> tuple[str, ...]:
 
 
 def _weigh(known: tuple[Hashable, dict[tuple[int, bytes], Page], Site]) -> int:
-    return sum(len(page.words) for page in known[1].values())
+    return sum(len(page.words.tokens) for page in known[1].values())

@@ -360,7 +360,7 @@ class Judge:
                 asked = kept if now else Doubt(self.number, page, far=far)
                 parted.append((far, alone, kept.document, place, asked, each.pages, each.sites))
         for _, alone, _, place, kept, pages, sites in sorted(parted)[:_MOST_DOUBTED]:
-            words = len(pages[0].words)
+            words = len(pages[0].words.tokens)
             if alone > _MOST_IN_DOUBT * words and words >= STUB_WORDS:
                 break
             found = _IN_VAIN if self.is_in_vain(kept) else self._doubt(page, kept, pages, sites)

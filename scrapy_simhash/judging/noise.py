@@ -234,7 +234,8 @@ class Noise:
 
     def list_counting(self, url: str, seconds: float) -> list[Change]:
         """List what counts as noise at an address, between two answers so far apart."""
-        return [each.change for each in self.list(url) if each.seconds <= seconds]
+        found = self._list_of(self._seen, folder_of(url))
+        return [each.change for each in found if each.seconds <= seconds]
 
     def refute(self, url: str, changes: Iterable[Change]) -> None:
         """Take back that slots change in the folder of an address, for good."""
@@ -270,10 +271,6 @@ class Noise:
         if key not in self._slots:
             self._slots[key] = Slots(chain(*found.values(), *map(self.list_own, own)))
         return self._slots[key]
-
-    def list(self, url: str) -> Sequence[Seen]:
-        """List what counts as noise at an address."""
-        return self._list_of(self._seen, folder_of(url))
 
     def _list_of(self, everywhere: Mapping[tuple[str, Slot], Seen], folder: str) -> Sequence[Seen]:
         """List what counts in a folder of what was seen, what changes in the least time first."""

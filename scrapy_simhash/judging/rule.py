@@ -31,7 +31,6 @@ from scrapy_simhash.judging.words import (
 from scrapy_simhash.pages.addresses import (
     host_of,
     last_segment,
-    own_folders,
     parse_address,
     plain_form,
 )
@@ -111,11 +110,6 @@ def _find_shared(names: Sequence[_Name]) -> set[tuple[str, str]]:
     counted = Counter(key for name in keyed for key in {each[:2] for each in name})
     least = max(LEAST_OF_TEMPLATE, SHARE_OF_TEMPLATE * len(names))
     return {each[:2] for each, times in values.items() if times > 1 and counted[each[:2]] >= least}
-
-
-def _list_subject(name: _Name, shared: set[tuple[str, str]]) -> Counter[tuple[str, str, str]]:
-    """List what of a name is not the site's, and how often it says it."""
-    return Counter(each for each in _key_words(name) if each[:2] not in shared)
 
 
 def _key_words(name: _Name) -> list[tuple[str, str, str]]:
@@ -542,7 +536,7 @@ def _part_one_name(pair: _Pair) -> Iterator[str]:
     if _says_other_rest(page, kept) and page.words.wording.is_cut_in_main:
         yield OTHER_REST
     if host_of(mine) == host_of(theirs) and not pair.one_address:
-        one, another = ("/".join(folders) for folders in own_folders(mine, theirs))
+        one, another = ("/".join(folders) for folders in _list_own_folders(mine, theirs))
         words = _find_subject(one, another, side), _find_subject(another, one, other)
         if all(words):
             yield f"two folders: {words[0]!r} / {words[1]!r}"
@@ -555,6 +549,22 @@ def _part_one_name(pair: _Pair) -> Iterator[str]:
         yield f"a paragraph of its own: {paragraph!r}"
     if not pair.one_address:
         yield _find_other_cells(pair)
+
+
+def _list_own_folders(first: str, second: str) -> tuple[list[str], list[str]]:
+    """List the folders that only the one of two addresses has; or else the first that differ.
+
+    >>> _list_own_folders("http://a.example/mirror/4.2/x.html", "http://a.example/5.0/x.html")
+    (['mirror', '4.2'], ['5.0'])
+    """
+    addresses = map(parse_address, (first, second))
+    paths = [address.path[:-1] if address else () for address in addresses]
+    mine, theirs = (Counter(map(unquote, path)) for path in paths)
+    own = [*(mine - theirs)], [*(theirs - mine)]
+    if any(own):
+        return own
+    differ = next((pair for pair in zip(*paths, strict=False) if pair[0] != pair[1]), ())
+    return [*map(unquote, differ[:1])], [*map(unquote, differ[1:])]
 
 
 def _find_edit(pair: _Pair, gaps: Iterable[Gap]) -> str:
@@ -679,7 +689,10 @@ def _count_names(pair: _Pair) -> int:
     for mine, theirs, ours, others in zip(*names, strict=True):
         if not mine or not theirs:
             continue
-        one, another = _list_subject(mine, ours), _list_subject(theirs, others)
+        one, another = (
+            Counter(each for each in _key_words(name) if each[:2] not in shared)
+            for name, shared in ((mine, ours), (theirs, others))
+        )
         if one or another:
             said.append(bool(one - another) + bool(another - one))
     if not all(said):

@@ -203,7 +203,7 @@ def share_enough(mine: Words, theirs: Words) -> bool:
     """Whether two answers are of one page: half of their words, numbers aside, are the same."""
     one, other = Counter(mine.shapes), Counter(theirs.shapes)
     both = sum((one & other).values())
-    return both >= _LEAST_SHARED * max(len(mine), len(theirs))
+    return both >= _LEAST_SHARED * max(len(mine.tokens), len(theirs.tokens))
 
 
 def _learn_names(first: Page, second: Page) -> Iterator[Change]:

@@ -109,9 +109,6 @@ class Words:
         self.sizes = np.diff(self.starts, append=len(tokens))
         self.block_of = np.repeat(np.arange(len(self.sizes)), self.sizes)
 
-    def __len__(self) -> int:
-        return len(self.tokens)
-
     def without(self, marked: Marks) -> Words:
         """Return the page without some words."""
         kept = ~marked
@@ -143,7 +140,7 @@ class Words:
         tags = self.wording.tags.split(" ")
         return [
             Block(tags[line] if line < len(tags) else "", start, end)
-            for line, (start, end) in zip(lines, pairwise([*starts, len(self)]), strict=True)
+            for line, (start, end) in zip(lines, pairwise([*starts, len(self.tokens)]), strict=True)
         ]
 
     @cached_property
@@ -345,7 +342,7 @@ def find_gaps(mine: Words, theirs: Words) -> list[Gap]:
 
     Of what has other blocks, but the same words, nothing is told.
     """
-    edges = [*mine.starts.tolist(), len(mine)], [*theirs.starts.tolist(), len(theirs)]
+    edges = [[*each.starts.tolist(), len(each.tokens)] for each in (mine, theirs)]
     gaps = (
         Gap(slice(edges[0][i], edges[0][j]), slice(edges[1][k], edges[1][m]))
         for i, j, k, m in align(mine.texts, theirs.texts)
