@@ -130,7 +130,6 @@ class Site:
     Args:
         pages: of the sample, by number.
         is_met: pages of the host are kept, too few as they may be.
-        whole: the site with all pages of the sample; by default this one.
 
     Attributes:
         sample: as given.
@@ -138,10 +137,8 @@ class Site:
         known: whether enough are.
     """
 
-    def __init__(
-        self, pages: Mapping[int, Page], *, is_met: bool = False, whole: Site | None = None
-    ) -> None:
-        self.sample, self._whole = dict(pages), whole
+    def __init__(self, pages: Mapping[int, Page], *, is_met: bool = False) -> None:
+        self.sample = dict(pages)
         self._is_met = is_met or bool(pages)
         self.known = len(pages) >= LEAST_KNOWN
         self.pages = [*pages.values()] if self.known else []
@@ -151,7 +148,7 @@ class Site:
         rest = {number: page for number, page in self.sample.items() if number not in numbers}
         if len(rest) == len(self.sample):
             return self
-        return Site(rest, is_met=True, whole=self._whole or self)
+        return Site(rest, is_met=True)
 
     @cached_property
     def counted(self) -> Counts:
@@ -165,14 +162,9 @@ class Site:
         """
         if not self.known:
             return None
-        whole = self._whole or self
-        others = [whole.sample[number].words for number in whole.sample.keys() - self.sample]
         needed = max(LEAST_OF_TEMPLATE, SHARE_OF_TEMPLATE * len(self.pages))
-        masked, exact = (
-            whole.counted.count(each) - sum(page.counted.count(each) > 0 for page in others)
-            for each in words.triples
-        )
-        return masked >= needed, exact >= needed
+        masked, exact = (self.counted.count(each) >= needed for each in words.triples)
+        return masked, exact
 
     @cached_property
     def shared(self) -> list[set[tuple[str, str]]]:
