@@ -25,7 +25,8 @@ import xxhash
 
 from scrapy_simhash.judging.hosts import SAMPLE, draw_sample
 from scrapy_simhash.judging.matching import compare_by_words, compare_plainly
-from scrapy_simhash.judging.rule import UNKNOWN, Page, Site
+from scrapy_simhash.judging.rule import UNKNOWN, Site
+from scrapy_simhash.judging.words import Page
 from scrapy_simhash.pages.addresses import form_of, host_of
 from scrapy_simhash.pages.facts import unpack
 
@@ -205,11 +206,8 @@ class FolderSites:
         return xxhash.xxh3_64_intdigest(name.encode(), self._seed)
 
     def _read_site(self, names: tuple[str, ...]) -> Site:
-        return Site({number: self._read_page(name) for number, name in enumerate(names)})
-
-    def _read_page(self, name: str) -> Page:
-        document = self._pages[name]
-        return Page.make(document.facts, unpack(document.wording))
+        pages = enumerate(map(self._pages.__getitem__, names))
+        return Site({n: Page.make(page.facts, unpack(page.wording)) for n, page in pages})
 
     def _find_site(self, host: str, without: frozenset[str]) -> Site:
         """Find the site of a host, by one page of each of its other documents."""

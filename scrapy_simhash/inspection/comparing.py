@@ -42,7 +42,7 @@ def compare_pages(
     else:
         both = mine, theirs, (first.document, second.document)
         sites = store.read(lambda documents: Hosts().find_both(documents, *both))
-        answer = compare_by_words(mine, theirs, (wording, other), sites, rule=rule.name)
+        answer = compare_by_words(mine, theirs, (wording, other), sites)
     verdict = "Near-duplicates" if answer.duplicate else "Different pages"
     compared: dict[str, Any] = {
         "verdict": f"{verdict} by the current settings: {answer.tests[1]}",

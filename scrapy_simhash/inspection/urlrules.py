@@ -21,9 +21,8 @@ from itertools import permutations
 from os.path import commonprefix
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
-from scrapy_simhash.judging.rule import Page as Read
-from scrapy_simhash.judging.rule import read_name
-from scrapy_simhash.judging.words import compare_words
+from scrapy_simhash.judging.words import Page as Read
+from scrapy_simhash.judging.words import compare_words, read_name
 from scrapy_simhash.pages.addresses import Address, find_site, host_of, parse_address, split_pair
 from scrapy_simhash.pages.facts import MOSTLY_NEW
 from scrapy_simhash.stores.opening import open_as_it_is

@@ -35,8 +35,8 @@ from scrapy_simhash.judge.young import WithYoung, Young
 from scrapy_simhash.judging.documents import State, Verdict, make_document
 from scrapy_simhash.judging.hosts import Hosts
 from scrapy_simhash.judging.matching import UNCHANGED, UNDELIVERED, Doubt, Judge
-from scrapy_simhash.judging.rule import Page
 from scrapy_simhash.judging.slots import Slots, show_standing
+from scrapy_simhash.judging.words import Page
 from scrapy_simhash.pages.addresses import are_of_one_origin, bound_url, host_of
 from scrapy_simhash.pages.facts import MOSTLY_NEW, NO_LINKS, Recipe, Share, unpack
 from scrapy_simhash.stores.documents import Documents

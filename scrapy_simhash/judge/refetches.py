@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
     from scrapy_simhash.judging.hosts import Hosts
     from scrapy_simhash.judging.matching import Doubt
-    from scrapy_simhash.judging.rule import Page
     from scrapy_simhash.judging.slots import Change, Slot
+    from scrapy_simhash.judging.words import Page
 
 # Of the judged pages of a crawl so many may be asked for once more, or as many as of one host.
 _SHARE_OF_PAGES = 0.02
@@ -233,7 +233,11 @@ class Refetches:
             # What moved once may be a price; and so may a number that came back.
             moving = {each.slot for each in latest if not each.stays}
             before = compare_values(asked.changed, first, answer)
-            moving -= {each.slot for each, is_same in before if is_same and each.has_number}
+            moving -= {
+                each.slot
+                for each, is_same in before
+                if is_same and any(map(str.isdecimal, each.values[0]))
+            }
             again = noise.note_moment(changes, asked.second, answer)
         # Where another form stands there, it shows in the next answer: "just now", "3 hours ago".
         values = compare_values(asked.doubt.sought, first, answer)

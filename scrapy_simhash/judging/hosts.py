@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter, OrderedDict
+from functools import lru_cache
 from itertools import chain
 from math import inf
 from typing import TYPE_CHECKING, TypeVar
 
 from scrapy_simhash.judging.noise import Noise
-from scrapy_simhash.judging.rule import LEAST_KNOWN, MET, UNKNOWN, Page, Site
-from scrapy_simhash.judging.slots import Slots, clean_both
-from scrapy_simhash.judging.words import Words
+from scrapy_simhash.judging.rule import LEAST_KNOWN, MET, UNKNOWN, Site
+from scrapy_simhash.judging.words import Page
 from scrapy_simhash.pages.addresses import host_of
 
 if TYPE_CHECKING:
@@ -18,12 +18,9 @@ if TYPE_CHECKING:
 
     from scrapy_simhash.judging.documents import Reading
     from scrapy_simhash.judging.slots import Change
-    from scrapy_simhash.judging.words import Marks
     from scrapy_simhash.pages.facts import Facts
 
 AnyPage = TypeVar("AnyPage")
-_Key = TypeVar("_Key")
-_Made = TypeVar("_Made")
 
 # The most documents in the sample of a host.
 SAMPLE = 16
@@ -66,29 +63,6 @@ def draw_sample(
     return [pages[place] for place in sorted(place for _, place in sorted(ranked)[:most])]
 
 
-class _Memory(OrderedDict[_Key, _Made]):
-    """What was made for keys; forgets what was not needed for longest, by its weight."""
-
-    def __init__(self, most: int, weigh: Callable[[_Made], int]) -> None:
-        super().__init__()
-        self._most, self._weigh, self._weight = most, weigh, 0
-
-    def recall(self, key: _Key, make: Callable[[], _Made]) -> _Made:
-        """Return what was made for a key; make it if it was forgotten."""
-        if key not in self:
-            self.put(key, make())
-        self.move_to_end(key)
-        return self[key]
-
-    def put(self, key: _Key, made: _Made) -> None:
-        """Remember what was made for a key, in the place of what was there."""
-        self._weight -= self._weigh(self.pop(key)) if key in self else 0
-        self[key] = made
-        self._weight += self._weigh(made)
-        while self._weight > self._most and len(self) > 1:
-            self._weight -= self._weigh(self.popitem(last=False)[1])
-
-
 class Hosts:
     """Finds what is known of the hosts of the documents in one store; remembers it.
 
@@ -99,17 +73,10 @@ class Hosts:
     def __init__(self, *, recalls: bool = True) -> None:
         self._recalls = recalls
         # Of a host: what its sample and noise were, the pages of that with all words, and the site.
-        self._sites = _Memory[str, tuple["Hashable", dict[tuple[int, bytes], Page], Site]](
-            _WORDS_REMEMBERED,
-            lambda made: 1 + sum(len(page.words) for page in made[1].values()),
-        )
-        self._noise = _Memory[str, Noise](_HOSTS_REMEMBERED, lambda _: 1)
+        self._sites = OrderedDict[str, tuple["Hashable", dict[tuple[int, bytes], Page], Site]]()
+        self._find_noise = lru_cache(_HOSTS_REMEMBERED)(lambda _: Noise())
         # By the address, the words that only pages have that were dropped where it was declared.
-        self._claims = _Memory[str, dict[bytes, frozenset[str]]](_HOSTS_REMEMBERED, lambda _: 1)
-        # With their words, so that the ids of these stay theirs.
-        self._cleaned = _Memory["Hashable", tuple[Words, Page]](
-            _WORDS_REMEMBERED, lambda made: len(made[0])
-        )
+        self._find_claims = lru_cache(_HOSTS_REMEMBERED)(lambda _: dict[bytes, frozenset[str]]())
 
     def believes(self, declared: Iterable[str], page: Facts, own: frozenset[str]) -> bool:
         """Return whether a page with words of its own may be dropped for what one declares.
@@ -118,7 +85,7 @@ class Hosts:
         by whatever page of that host: the third one stays, and all after it.
         """
         for address in declared if own else ():
-            claims = self._claims.recall(address, dict)
+            claims = self._find_claims(address)
             others = [words for identity, words in claims.items() if identity != page.identity]
             if len(others) < _MOST_CLAIMS:
                 claims[page.identity] = own
@@ -128,7 +95,7 @@ class Hosts:
 
     def get_noise(self, url: str) -> Noise:
         """Get what changes on the host of a page."""
-        return self._noise.recall(host_of(url), Noise)
+        return self._find_noise(host_of(url))
 
     def recall(self, documents: Reading, url: str) -> Noise:
         """Get what changes on the host of a page, with what earlier crawls saw."""
@@ -140,8 +107,7 @@ class Hosts:
     def clean(self, page: Page) -> Page:
         """Return a page without all that changes by itself on its host."""
         url = page.facts.url
-        slots = self.get_noise(url).choose((url,), inf)
-        return self._cut(slots, page, slots.mark(page)) if slots else page
+        return self.get_noise(url).choose((url,), inf).clean(page)
 
     def clean_both(self, page: Page, kept: Page) -> tuple[Page, Page]:
         """Return two pages without what changes by itself.
@@ -155,9 +121,8 @@ class Hosts:
         seconds, urls = abs(page.facts.time - kept.facts.time), _list_urls(mine, theirs)
         slots = self.get_noise(mine).choose(urls, seconds, urls)
         if theirs not in urls:
-            others = self.get_noise(theirs).choose((theirs,), seconds)
-            kept = self._cut(others, kept, others.mark(kept)) if others else kept
-        return clean_both((page, kept), slots, self._cut)
+            kept = self.get_noise(theirs).choose((theirs,), seconds).clean(kept)
+        return slots.clean_both(page, kept)
 
     def list_noise(self, page: Page, kept: Page) -> list[Change]:
         """List what `clean_both` may leave out of a page."""
@@ -167,11 +132,6 @@ class Hosts:
             *(noise.list_counting(url, seconds) for url in urls), *map(noise.list_own, urls)
         )
         return [*{each.slot: each for each in listed}.values()]
-
-    def _cut(self, slots: Slots, page: Page, marked: Marks) -> Page:
-        """Cut marked words out of a page, or remember it: its triples are made once."""
-        key = id(page.words), page.title, page.heading, slots, marked.tobytes()
-        return self._cleaned.recall(key, lambda: (page.words, slots.cut(page, marked)))[1]
 
     def find(self, documents: Reading, url: str, without: Collection[int]) -> Site:
         """Find the site of a page, as all pages of its host's sample but some tell it.
@@ -184,7 +144,7 @@ class Hosts:
         if len(sample) < LEAST_KNOWN:
             return MET if sample else UNKNOWN
         told = tuple(sample.items()), self.get_noise(url).version
-        before, pages, site = self._sites.recall(host, lambda: ((), {}, UNKNOWN))
+        before, pages, site = self._sites.pop(host, ((), {}, UNKNOWN))
         if before != told:
             # Most were in the sample before.
             missing = [number for number, digest in sample.items() if (number, digest) not in pages]
@@ -195,7 +155,9 @@ class Hosts:
             }
             pages = {each: pages[each] for each in sample.items() if each in pages}
             site = Site({number: self.clean(page) for (number, _), page in pages.items()})
-            self._sites.put(host, (told, pages, site))
+        self._sites[host] = told, pages, site  # the last one
+        while len(self._sites) > 1 and sum(map(_weigh, self._sites.values())) > _WORDS_REMEMBERED:
+            self._sites.popitem(last=False)
         return site.without(without)
 
     def find_both(
@@ -211,3 +173,7 @@ class Hosts:
 def _list_urls(mine: str, theirs: str) -> tuple[str, ...]:
     """List the addresses whose noise counts for a page beside a kept one."""
     return (mine, theirs) if host_of(mine) == host_of(theirs) else (mine,)
+
+
+def _weigh(known: tuple[Hashable, dict[tuple[int, bytes], Page], Site]) -> int:
+    return sum(len(page.words.tokens) for page in known[1].values())

@@ -38,16 +38,15 @@ from scrapy_simhash.judging.documents import WORDS_DISTANCE_BITS as FEW_BITS
 from scrapy_simhash.judging.hosts import Hosts
 from scrapy_simhash.judging.rule import (
     DECLARED,
-    RULES,
     STUB_WORDS,
     UNKNOWN,
-    Page,
     Ruling,
     find_declared,
     find_names_apart,
+    judge,
 )
-from scrapy_simhash.judging.slots import Slots, clean_both, learn, may_be_doubted, show_standing
-from scrapy_simhash.judging.words import compare_words, find_signs
+from scrapy_simhash.judging.slots import Slots, learn, may_be_doubted, show_standing
+from scrapy_simhash.judging.words import Page, compare_words, find_signs
 from scrapy_simhash.pages.addresses import are_of_one_origin, is_better_url, last_segment
 from scrapy_simhash.pages.facts import unpack
 
@@ -64,7 +63,7 @@ LEFT_OUT, CHANGES = "left out: ", "changes by itself: "
 # So many places in which a drop rests on noise are named.
 _MOST_NAMED = 3
 # A word may be as long as a page.
-_LONGEST_WHY = 400
+_LONGEST_WHY, _LONGEST_SHOWN, _WORDS_SHOWN = 400, 80, 10
 # Candidates whose words are compared; their originals are among the best.
 MOST_COMPARED = 8
 # What parts a page from the one in doubt is at most so much of its words.
@@ -119,7 +118,7 @@ class _Compared(NamedTuple):
         sites: of both; None where no words were compared, as what follows.
         kept: the candidate with all its words.
         pages: both without noise.
-        sides: their words; None where these were compared as a whole.
+        sides: their words.
         noise: what was left out of them, if the page repeats the candidate but for that.
         stays: why what parts them is not taken for noise, where that was looked at.
     """
@@ -149,17 +148,15 @@ class _Compared(NamedTuple):
         tests = [name_proposal(distance, stub=short, name=found.name, keys=found.keys), self.why]
         words: list[tuple[str, ...]] = [(), ()]
         numbers, parted_by = list[str](), ""
-        if self.pages is not None:
-            mine, theirs = (each.words for each in self.pages)
-            sides = self.sides or (
-                compare_words(mine, theirs, None),
-                compare_words(theirs, mine, None),
-            )
+        if self.pages is not None and (sides := self.sides) is not None:
             if template := int((sides[0].alone & ~sides[0].own).sum()):
                 tests.append(f"{LEFT_OUT}{template} words of the site's template")
             noise = dict.fromkeys(map(str, self.noise or ()))
             tests += [f"{LEFT_OUT}{CHANGES}{change}" for change in islice(noise, _MOST_NAMED)]
-            words = [each.words.list_words(each.alone) for each in sides]
+            alone = (
+                islice(compress(each.words.tokens, each.alone), _WORDS_SHOWN) for each in sides
+            )
+            words = [tuple(word[:_LONGEST_SHOWN] for word in each) for each in alone]
             if self.duplicate:
                 addressed = {n for url in (page.url, kept.url) for n in _find_numbers(url)}
                 numbers = [_find_number(*both, addressed) for both in (sides, sides[::-1])]
@@ -296,7 +293,7 @@ class Judge:
         self, document: Document, chosen: list[tuple[Candidate, Facts]], own: int
     ) -> list[_Compared]:
         """Compare a page with the best of its candidates by words, until one is its original."""
-        facts, judge = document.facts, RULES[self.rule.name]
+        facts = document.facts
         found = sorted(
             (each for each in chosen if each[1].scope == facts.scope),
             key=lambda each: _rank(facts, *each),
@@ -322,8 +319,7 @@ class Judge:
             if self.trusted is None:
                 pages = self.hosts.clean_both(page, kept)
             else:
-                slots = Slots(self.trusted.get(number, ()))
-                pages = clean_both((page, kept), slots)
+                pages = Slots(self.trusted.get(number, ())).clean_both(page, kept)
             said = self._doubt_declared(judge(*pages, *sites), facts, other)
             answer = _wrap(said, candidate, (facts, other))
             answer = answer._replace(sites=sites, kept=Doubt(number, kept), pages=pages)
@@ -354,8 +350,8 @@ class Judge:
         """
         parted = []
         for place, each in enumerate(compared):
-            if each.kept and each.pages and each.sites:
-                alone = int(each.sides[0].alone.sum()) if each.sides else len(each.pages[0].words)
+            if each.kept and each.pages and each.sites and each.sides:
+                alone = int(each.sides[0].alone.sum())
                 far = not _are_called_alike(page.facts.url, each.kept.page.facts.url)
                 kept = each.kept._replace(far=far)
                 # What differs from the text of an earlier crawl may be an edit; and a page is asked
@@ -366,7 +362,7 @@ class Judge:
                 asked = kept if now else Doubt(self.number, page, far=far)
                 parted.append((far, alone, kept.document, place, asked, each.pages, each.sites))
         for _, alone, _, place, kept, pages, sites in sorted(parted)[:_MOST_DOUBTED]:
-            words = len(pages[0].words)
+            words = len(pages[0].words.tokens)
             if alone > _MOST_IN_DOUBT * words and words >= STUB_WORDS:
                 break
             found = _IN_VAIN if self.is_in_vain(kept) else self._doubt(page, kept, pages, sites)
@@ -389,7 +385,7 @@ class Judge:
         noise, found = self.hosts.get_noise(url), learn(*pages)
         sought = [each for each in found if not noise.is_ruled_out(url, each)]
         slots = Slots(sought)
-        if sought and RULES[self.rule.name](*clean_both(pages, slots), *sites).one:
+        if sought and judge(*slots.clean_both(*pages), *sites).one:
             # Whether a text among others is the page's own only its own next answer shows.
             told = Slots([each._replace(texts=frozenset()) for each in sought]).locate(pages[0])
             is_told = all(each.slot in told for each in sought if each.texts)
@@ -401,7 +397,7 @@ class Judge:
             side = compare_words(pages[0].words, pages[1].words, sites[0].mark(pages[0].words))
             numbers = side.own & side.words.numbers
             view = pages[0]._replace(words=side.words.without(numbers))
-            if numbers.any() and RULES[self.rule.name](view, pages[1], *sites).one:
+            if numbers.any() and judge(view, pages[1], *sites).one:
                 return itself
         stays = len(sought) < len(found)
         return _STAYED if stays else "its place could not be found again on other pages"
@@ -550,8 +546,6 @@ def compare_by_words(
     kept: Facts,
     wordings: tuple[Wording, Wording],
     sites: tuple[Site, Site] = (UNKNOWN, UNKNOWN),
-    *,
-    rule: str = "words",
     name: str = "",
 ) -> Match:
     """Compare two pages word by word, without noise.
@@ -561,11 +555,10 @@ def compare_by_words(
         kept: the other one.
         wordings: of both.
         sites: of both; by default those of hosts that are not known.
-        rule: by which.
         name: the part of a name that both have, if one was found by it.
     """
     mine, theirs = map(Page.make, (page, kept), wordings)
-    said = RULES[rule](mine, theirs, *sites)
+    said = judge(mine, theirs, *sites)
     distance = (page.fingerprint ^ kept.fingerprint).bit_count()
     compared = _wrap(said, Candidate(distance, 0, name), (page, kept))
     return compared._replace(sites=sites, pages=(mine, theirs)).describe()

@@ -31,14 +31,14 @@ from scrapy_simhash.pages.addresses import parse_address
 if TYPE_CHECKING:
     from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 
-    from scrapy_simhash.judging.rule import Page
+    from scrapy_simhash.judging.words import Page
 
 _PAGES = 2
 # Of a single block, of 8 bytes.
 _MOST_TEXTS = 256
 # What changes within so short a time does so at every fetch, or nearly.
 _AT_EVERY_FETCH_SECONDS = 60.0
-_MOST_REFUTED, _MOST_VIEWS = 1_000, 256  # views of 2 kB each, with 64 slots of 15
+_MOST_REFUTED, _MOST_VIEWS = 1_000, 64  # views of 8 kB for a slot
 _DIGITS = re.compile(r"\d+")
 
 
@@ -111,14 +111,11 @@ class Noise:
         self._earlier: dict[tuple[str, Slot], Seen] = {}
         self._tested: defaultdict[Slot, Counter[str]] = defaultdict(Counter)  # by folder
         self._own: dict[str, tuple[Change, ...]] = {}
-        self._views: dict[str, Sequence[Seen]] = {}
         self._slots: dict[Hashable, Slots] = {}
         # The first titles of pages on which texts of single blocks were seen to change, and the
         # slots of which one did under two: others may show texts of their own page, as reviews.
         self._titles: dict[tuple[Slot, int], str] = {}
         self._shared: set[Slot] = set()
-        # All views have one set of the texts of a slot, of 8 kB.
-        self._texts: dict[frozenset[int], frozenset[int]] = {}
         self.version, self.is_recalled = 0, False
 
     def may_move(self, changes: Iterable[Change]) -> bool:
@@ -237,7 +234,8 @@ class Noise:
 
     def list_counting(self, url: str, seconds: float) -> list[Change]:
         """List what counts as noise at an address, between two answers so far apart."""
-        return [each.change for each in self.list(url) if each.seconds <= seconds]
+        found = self._list_of(self._seen, folder_of(url))
+        return [each.change for each in found if each.seconds <= seconds]
 
     def refute(self, url: str, changes: Iterable[Change]) -> None:
         """Take back that slots change in the folder of an address, for good."""
@@ -248,7 +246,7 @@ class Noise:
 
     def _touch(self) -> None:
         self.version += 1
-        self._views, self._slots, self._texts = {}, {}, {}
+        self._slots = {}
 
     def find_place(self, url: str) -> str:
         """Find where the noise of an address was seen: in its folder only, or on its host."""
@@ -264,8 +262,8 @@ class Noise:
         """
         if not self._seen:
             return NO_SLOTS
-        if len(self._views) + len(self._slots) > _MOST_VIEWS:
-            self._views, self._slots = {}, {}
+        if len(self._slots) > _MOST_VIEWS:
+            self._slots = {}
         found = {folder_of(url): self.list_counting(url, seconds) for url in urls}
         own = tuple(url for url in own if url in self._own)
         # Of a folder that many are the first ones.
@@ -273,13 +271,6 @@ class Noise:
         if key not in self._slots:
             self._slots[key] = Slots(chain(*found.values(), *map(self.list_own, own)))
         return self._slots[key]
-
-    def list(self, url: str) -> Sequence[Seen]:
-        """List what counts as noise at an address."""
-        folder = folder_of(url)
-        if folder not in self._views:
-            self._views[folder] = self._list_of(self._seen, folder)
-        return self._views[folder]
 
     def _list_of(self, everywhere: Mapping[tuple[str, Slot], Seen], folder: str) -> Sequence[Seen]:
         """List what counts in a folder of what was seen, what changes in the least time first."""
@@ -296,7 +287,6 @@ class Noise:
             if len(each) >= _PAGES or (mine is not None and len(mine.pages) >= _PAGES):
                 most = max(seen.change.most for seen in each)
                 texts = frozenset(chain(*(seen.change.texts for seen in each)))
-                texts = self._texts.setdefault(texts, texts)
                 least = min(each, key=lambda seen: seen.seconds)
                 change = self._show(least.change._replace(most=most, texts=texts))
                 found.append(least._replace(change=change))

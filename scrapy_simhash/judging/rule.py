@@ -17,10 +17,8 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 from urllib.parse import unquote
 
 import numpy as np
-import regex
 
 from scrapy_simhash.judging.words import (
-    SIGNS,
     Counts,
     Side,
     Words,
@@ -28,12 +26,11 @@ from scrapy_simhash.judging.words import (
     count_same,
     find_gaps,
     find_signs,
-    read_words,
+    read_name,
 )
 from scrapy_simhash.pages.addresses import (
     host_of,
     last_segment,
-    own_folders,
     parse_address,
     plain_form,
 )
@@ -41,10 +38,10 @@ from scrapy_simhash.pages.facts import MOST_BESIDE_DATA
 from scrapy_simhash.pages.features import normalise, tokenise
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
-    from scrapy_simhash.judging.words import Gap, Marks
-    from scrapy_simhash.pages.facts import Facts, Wording
+    from scrapy_simhash.judging.words import Gap, Marks, Page
+    from scrapy_simhash.pages.facts import Facts
 
     _Name: TypeAlias = tuple[str, ...]  # its words and signs
 
@@ -54,12 +51,8 @@ SHARE_OF_TEMPLATE = 0.2
 LEAST_OF_TEMPLATE = 3
 # Shorter pages must be equal word by word; and main texts are no evidence by themselves.
 STUB_WORDS = 32
-# Of a page that writes out its address so many words are left without it.
-LEAST_BESIDE_ADDRESS = 8
 # Of the common words so many may be a page's own, at one address name, or where declared.
 OWN_SHARE = 0.15
-# Of so few a page is a part of the other: what that has beyond its main text does not count.
-OWN_SHARE_OF_PART = 0.02
 # As so many own words names count that differ, half of it where one says more.
 NAMES_WORDS = 60
 # Two pages have so many words in common that are no template, on a known and an unknown host.
@@ -84,45 +77,13 @@ DECLARED = "one declares the other, or both one address, as original or as a vie
 # their own in such, make two pages: telephones, opening hours, calendars. Costs .002 of the recall
 # of the first set, .003 of the second.
 _CELL_WORDS, _MOST_CELLS = 4, 2
-# Of two names each says what the other one does not.
-_BOTH_APART = 2
 # Frames end before and behind so much of the common words: at 0, two pairs more of the second set
 # are missed, and one of the third.
 _SHARE_OF_ENDS = 0.03
 _TWO_DATA = "little text and much data, from which a browser may draw two pages"
 OTHER_REST = "other words beyond those that are kept"
-_SIGNS_OF_NAMES = regex.compile(rf"!|{SIGNS.pattern}")
 _A_NUMBER = re.compile(r"\d")
 _IDENTIFIER = re.compile(r"/((?=(?:[^/\d]*\d){3})(?![^/]*\d\.\d)[^/]+)/[^/]+$")
-
-
-class Page(NamedTuple):
-    """A page as it is compared: what is known of it, and its words, noise aside.
-
-    Attributes:
-        facts: what is known of it.
-        words: without noise.
-        title, heading: the words and signs of its names, without noise.
-    """
-
-    facts: Facts
-    words: Words
-    title: _Name
-    heading: _Name
-
-    @property
-    def names(self) -> tuple[_Name, _Name]:
-        """Title and heading."""
-        return self.title, self.heading
-
-    @classmethod
-    def make(cls, facts: Facts, wording: Wording) -> Page:
-        """Make a page with all its words but those of its own address, if it writes that out."""
-        words = read_words(wording)
-        address = words.mark_address(facts.url)
-        if address is not None and (~address).sum() >= LEAST_BESIDE_ADDRESS:
-            words = words.without(address)
-        return cls(facts, words, read_name(facts.title), read_name(facts.heading))
 
 
 class Ruling(NamedTuple):
@@ -131,19 +92,12 @@ class Ruling(NamedTuple):
     Attributes:
         one: whether it may be dropped.
         why: for people.
-        sides: the words of both; None where they were compared as a whole.
+        sides: the words of both; None where these were not compared.
     """
 
     one: bool
     why: str
     sides: tuple[Side, Side] | None = None
-
-
-@lru_cache(maxsize=8_192)
-def read_name(name: str) -> _Name:
-    """List the words and signs of a name."""
-    normal = normalise(name)
-    return (*tokenise(normal), *_SIGNS_OF_NAMES.findall(normal))
 
 
 def _find_shared(names: Sequence[_Name]) -> set[tuple[str, str]]:
@@ -156,11 +110,6 @@ def _find_shared(names: Sequence[_Name]) -> set[tuple[str, str]]:
     counted = Counter(key for name in keyed for key in {each[:2] for each in name})
     least = max(LEAST_OF_TEMPLATE, SHARE_OF_TEMPLATE * len(names))
     return {each[:2] for each, times in values.items() if times > 1 and counted[each[:2]] >= least}
-
-
-def _list_subject(name: _Name, shared: set[tuple[str, str]]) -> Counter[tuple[str, str, str]]:
-    """List what of a name is not the site's, and how often it says it."""
-    return Counter(each for each in _key_words(name) if each[:2] not in shared)
 
 
 def _key_words(name: _Name) -> list[tuple[str, str, str]]:
@@ -181,7 +130,6 @@ class Site:
     Args:
         pages: of the sample, by number.
         is_met: pages of the host are kept, too few as they may be.
-        whole: the site with all pages of the sample; by default this one.
 
     Attributes:
         sample: as given.
@@ -189,10 +137,8 @@ class Site:
         known: whether enough are.
     """
 
-    def __init__(
-        self, pages: Mapping[int, Page], *, is_met: bool = False, whole: Site | None = None
-    ) -> None:
-        self.sample, self._whole = dict(pages), whole
+    def __init__(self, pages: Mapping[int, Page], *, is_met: bool = False) -> None:
+        self.sample = dict(pages)
         self._is_met = is_met or bool(pages)
         self.known = len(pages) >= LEAST_KNOWN
         self.pages = [*pages.values()] if self.known else []
@@ -202,12 +148,12 @@ class Site:
         rest = {number: page for number, page in self.sample.items() if number not in numbers}
         if len(rest) == len(self.sample):
             return self
-        return Site(rest, is_met=True, whole=self._whole or self)
+        return Site(rest, is_met=True)
 
     @cached_property
-    def counted(self) -> list[Counts]:
+    def counted(self) -> Counts:
         """How many pages of the sample have each triple, masked and as they are."""
-        return [Counts(*(page.words.counted[n].values for page in self.pages)) for n in (0, 1)]
+        return Counts(*(page.words.counted.values for page in self.pages))
 
     def mark(self, words: Words) -> tuple[Marks, Marks] | None:
         """Mark the triples of a page that are template, masked and as they are.
@@ -216,14 +162,9 @@ class Site:
         """
         if not self.known:
             return None
-        whole = self._whole or self
-        others = [whole.sample[number].words for number in whole.sample.keys() - self.sample]
         needed = max(LEAST_OF_TEMPLATE, SHARE_OF_TEMPLATE * len(self.pages))
-        masked, exact = (
-            whole.counted[n].count(each) - sum(page.counted[n].count(each) > 0 for page in others)
-            for n, each in enumerate(words.triples)
-        )
-        return masked >= needed, exact >= needed
+        masked, exact = (self.counted.count(each) >= needed for each in words.triples)
+        return masked, exact
 
     @cached_property
     def shared(self) -> list[set[tuple[str, str]]]:
@@ -348,18 +289,21 @@ def judge(page: Page, kept: Page, site: Site, other_site: Site) -> Ruling:
         site: of the page.
         other_site: of the kept one; both are known, or none is.
     """
-    one_address = _is_one_address(page.facts.url, kept.facts.url)
+    urls = page.facts.url, kept.facts.url
+    one_address = _is_one_address(*urls)
+    template, others = site.mark(page.words), other_site.mark(kept.words)
+    side = compare_words(page.words, kept.words, template)
+    other = compare_words(kept.words, page.words, others)
+    pair = _Pair(page, kept, (site, other_site), side, other, one_address=one_address)
     few = max(len(each.words.wording.text) for each in (page, kept)) < MOST_BESIDE_DATA
     if few and not one_address and count_data_bits(page, kept) > MOST_BITS_OF_ONE_DATA:
-        return Ruling(one=False, why=_TWO_DATA)
-    if min(len(page.words), len(kept.words)) < STUB_WORDS:
-        return _judge_stubs(page, kept)
-    side = compare_words(page.words, kept.words, site.mark(page.words))
-    other = compare_words(kept.words, page.words, other_site.mark(kept.words))
-    pair = _Pair(page, kept, (site, other_site), side, other, one_address=one_address)
-    urls = page.facts.url, kept.facts.url
-    has_other_name = not one_address and _have_other_names(*urls, site, other_site)
-    ruling = _judge_other_name(pair) if has_other_name else _judge_one_name(pair)
+        ruling = Ruling(one=False, why=_TWO_DATA)
+    elif min(len(each.words.tokens) for each in (page, kept)) < STUB_WORDS:
+        ruling = _judge_stubs(page, kept)
+    elif not one_address and _have_other_names(*urls, site, other_site):
+        ruling = _judge_other_name(pair)
+    else:
+        ruling = _judge_one_name(pair)
     return ruling._replace(sides=(side, other))
 
 
@@ -386,7 +330,7 @@ class _Pair:
 
     def is_inside(self, gap: Gap) -> bool:
         """Whether a gap is neither where both pages begin nor where both end."""
-        (here, there), words, kept = gap, self.page.words, self.kept.words
+        (here, there), words, kept = gap, self.page.words.tokens, self.kept.words.tokens
         return not (
             here.start == 0 == there.start or (len(words), len(kept)) == (here.stop, there.stop)
         )
@@ -397,22 +341,18 @@ class _Pair:
         return self.sites[0].list_views(self.page.facts.url, self.kept.facts.url)
 
 
-# By the names of SIMHASH_RULE.
-RULES: dict[str, Callable[[Page, Page, Site, Site], Ruling]] = {"words": judge}
-
-
 def find_names_apart(page: Facts, kept: Facts, site: Site, other_site: Site) -> str:
     """Find why what two pages are called makes them two, whatever their words are, or return "".
 
     That is at other address names, where none is declared; numbers in names may be noise.
     """
-    if _is_one_address(page.url, kept.url) or find_declared(page, kept):
-        return ""
     for mine, theirs in ((page.title, kept.title), (page.heading, kept.heading)):
         one, other = (
             [each for each in read_name(name) if not each.isdecimal()] for name in (mine, theirs)
         )
         if mine and theirs and one != other:
+            if _is_one_address(page.url, kept.url) or find_declared(page, kept):
+                return ""
             apart = _have_other_names(page.url, kept.url, site, other_site)
             return f"two names: {mine!r} / {theirs!r}" if apart else ""
     return ""
@@ -460,8 +400,7 @@ def _part_other_names(pair: _Pair) -> Iterator[str]:
     for mine, theirs, shown in _pair_names(page, kept):
         if mine != theirs:
             yield shown
-    if _says_other_rest(page, kept):
-        yield OTHER_REST
+    yield OTHER_REST * _says_other_rest(page, kept)
     for side, whose in ((pair.side, "this page"), (pair.other, "the kept page")):
         if side.own.sum() > INSERTED_SHARE * pair.common:
             yield f"own words of {whose}: {side.words.show(side.own)!r}"
@@ -470,7 +409,9 @@ def _part_other_names(pair: _Pair) -> Iterator[str]:
         yield _find_address_word(pair)
     if signs := find_signs(page.words, kept.words):
         yield f"other signs: {signs[0]!r} / {signs[1]!r}"
-    yield _find_beside(pair)
+    beside = [each for each in page.words.wording.beside if each not in kept.words.wording.beside]
+    if beside:
+        yield f"what is seen beside the text: {beside[0]!r}"
     # All texts may be those of a header and a footer, by which a host is not known before six.
     if pair.common < LEAST_COMMON or not known:
         yield _TWO_DATA * (count_data_bits(page, kept) > MOST_BITS_OF_ONE_DATA)
@@ -497,11 +438,11 @@ def _find_replaced(pair: _Pair) -> str:
         if in_main or (own.any() if pair.views else 0 < own.sum() <= FIELD_WORDS):
             return f"own words: {' '.join(here[:_WORDS_SHOWN])!r}"
     # What the kept page has as often is elsewhere there.
-    mine, theirs = Counter(words.digests), Counter(kept.digests)
+    mine, theirs = Counter(words.texts), Counter(kept.texts)
     for gap in pair.gaps:
         for n in _list_blocks(words, gap.here):
-            if mine[words.digests[n]] <= theirs[words.digests[n]]:
-                moved = words.texts[n][0].split()[:_WORDS_SHOWN]
+            if mine[words.texts[n]] <= theirs[words.texts[n]]:
+                moved = words.texts[n].split()[:_WORDS_SHOWN]
                 return f"words in another order: {' '.join(moved)!r}"
     return ""
 
@@ -519,20 +460,19 @@ def _show_apart(here: Sequence[str], there: Sequence[str]) -> Iterator[str]:
 
 
 def _is_frame(pair: _Pair, gap: Gap) -> bool:
-    """Whether a gap is at an end of both pages, and the site's on the kept one.
-
-    Or, of a view of that, on all such views.
-    """
+    """Whether a gap is at an end of both pages, one a view, and all such views say its words."""
     words, kept, (here, there) = pair.page.words, pair.kept.words, gap
-    # Where no view shows what a frame says, a shorter one may be a sentence that many pages have.
-    is_view = len(pair.views) >= LEAST_OF_TEMPLATE
-    is_short = there.stop - there.start <= (FIELD_WORDS if is_view else PARAGRAPH_WORDS)
+    is_short, few = there.stop - there.start <= FIELD_WORDS, len(pair.views) < LEAST_OF_TEMPLATE
     mine, theirs = set(words.tokens[here]), set(kept.tokens[there])
     is_edit = _is_of_one_size(gap) and 2 * len(mine & theirs) > min(len(mine), len(theirs))
-    if pair.is_inside(gap) or is_short or is_edit or (pair.side.own & words.numbers)[here].any():
+    if (
+        few
+        or pair.is_inside(gap)
+        or is_short
+        or is_edit
+        or (pair.side.own & words.numbers)[here].any()
+    ):
         return False
-    if not is_view:
-        return not (pair.other.own[there].any() or words.main[here].any())
     said = set(compress(words.tokens[here], ~words.numbers[here]))
     return all(said.issubset(view.words.tokens) for view in pair.views)
 
@@ -555,15 +495,8 @@ def _is_declared(pair: _Pair) -> bool:
     fields = page.words.main & (page.words.sizes[page.words.block_of] <= _CELL_WORDS)
     if (pair.side.alone & page.words.numbers & fields).any():
         return False
-    # More are those of a list whose pages all declare the first one, or of somebody else's page;
-    # a print view may have the time when it was made, and how long that took. It says itself of
-    # what it is one; and that stands in the place of no other number.
-    numbers, theirs = (each.own & each.words.numbers for each in (pair.side, pair.other))
-    few = numbers.sum() <= _MOST_CELLS
-    if not few and plain_form(kept.facts.url) in page.facts.declared:
-        replaced = sum(int(numbers[here].sum()) for here, there in pair.gaps if theirs[there].any())
-        few = replaced <= _MOST_CELLS and numbers.sum() <= OWN_SHARE_OF_PART * pair.common
-    return bool(few)
+    # More numbers are those of a list whose pages all declare the first one.
+    return bool((pair.side.own & page.words.numbers).sum() <= _MOST_CELLS)
 
 
 def _is_of_one_size(gap: Gap) -> bool:
@@ -572,23 +505,15 @@ def _is_of_one_size(gap: Gap) -> bool:
     return 2 * min(sizes) >= max(sizes)
 
 
-def _find_beside(pair: _Pair) -> str:
-    """Find what is seen beside the text of a page only, or return ""."""
-    mine, theirs = (dict.fromkeys(each.words.wording.beside) for each in (pair.page, pair.kept))
-    alone = [each for each in mine if each not in theirs]
-    return f"what is seen beside the text: {alone[0]!r}" if alone else ""
-
-
 def _judge_one_name(pair: _Pair) -> Ruling:
     """Judge one address, one name in two folders, or two hosts: little may be own."""
     if why := next(filter(None, _part_one_name(pair)), ""):
         return Ruling(one=False, why=why)
     page, kept, side, other, common = pair.page, pair.kept, pair.side, pair.other, pair.common
-    if common >= STUB_WORDS and side.own.sum() <= OWN_SHARE_OF_PART * common:
-        other = other._replace(own=other.own & other.words.main)
     own = max(map(_count_own, (side, other)))
     names = _count_names(pair)
-    called = not names or page.title == kept.title or page.heading == kept.heading != ()
+    (title, heading), others = page.names, kept.names
+    called = not names or title == others[0] or heading == others[1] != ()
     if called and not (side.alone.any() or other.alone.any()):
         return Ruling(one=True, why="the same words")
     enough = common >= (LEAST_COMMON if pair.sites[0].known or pair.one_address else STUB_WORDS)
@@ -597,7 +522,7 @@ def _judge_one_name(pair: _Pair) -> Ruling:
         return Ruling(one=True, why=f"{own} own beside {common} common words")
     main = int(min((one.common & one.words.main).sum() for one in (side, other)))
     own_main = max(int((one.own & one.words.main).sum()) for one in (side, other))
-    least = max(STUB_WORDS, LEAST_MAIN * max(len(page.words), len(kept.words)))
+    least = max(STUB_WORDS, LEAST_MAIN * max(len(page.words.tokens), len(kept.words.tokens)))
     if main >= least and own_main + names <= OWN_SHARE * main:
         return Ruling(one=True, why=f"main texts: {own_main} own words, {main} common ones")
     why = f"{'other names, ' * bool(names)}{common} words in common that are no template"
@@ -612,10 +537,10 @@ def _part_one_name(pair: _Pair) -> Iterator[str]:
     """List what makes two pages of one name two, however little it is; "" says nothing."""
     page, kept, side, other = pair.page, pair.kept, pair.side, pair.other
     mine, theirs = page.facts.url, kept.facts.url
-    if page.words.wording.is_cut_in_main and _says_other_rest(page, kept):
+    if _says_other_rest(page, kept) and page.words.wording.is_cut_in_main:
         yield OTHER_REST
     if host_of(mine) == host_of(theirs) and not pair.one_address:
-        one, another = ("/".join(folders) for folders in own_folders(mine, theirs))
+        one, another = ("/".join(folders) for folders in _list_own_folders(mine, theirs))
         words = _find_subject(one, another, side), _find_subject(another, one, other)
         if all(words):
             yield f"two folders: {words[0]!r} / {words[1]!r}"
@@ -628,6 +553,22 @@ def _part_one_name(pair: _Pair) -> Iterator[str]:
         yield f"a paragraph of its own: {paragraph!r}"
     if not pair.one_address:
         yield _find_other_cells(pair)
+
+
+def _list_own_folders(first: str, second: str) -> tuple[list[str], list[str]]:
+    """List the folders that only the one of two addresses has; or else the first that differ.
+
+    >>> _list_own_folders("http://a.example/mirror/4.2/x.html", "http://a.example/5.0/x.html")
+    (['mirror', '4.2'], ['5.0'])
+    """
+    addresses = map(parse_address, (first, second))
+    paths = [address.path[:-1] if address else () for address in addresses]
+    mine, theirs = (Counter(map(unquote, path)) for path in paths)
+    own = [*(mine - theirs)], [*(theirs - mine)]
+    if any(own):
+        return own
+    differ = next((pair for pair in zip(*paths, strict=False) if pair[0] != pair[1]), ())
+    return [*map(unquote, differ[:1])], [*map(unquote, differ[1:])]
 
 
 def _find_edit(pair: _Pair, gaps: Iterable[Gap]) -> str:
@@ -648,15 +589,15 @@ def _find_strange(pair: _Pair) -> str:
     page, kept = pair.page, pair.kept
     if not pair.sites[0].known or find_declared(page.facts, kept.facts):
         return ""
-    mine, said = (Counter(filter(None, each.words.letterless)) for each in (page, kept))
-    if mine <= said:
+    mine, theirs = (Counter(filter(None, each.words.letterless)) for each in (page, kept))
+    if mine <= theirs:
         return ""
     beside = pair.sites[0].list_beside(page.facts.url, kept.facts.url)
     if len(beside) >= LEAST_OF_TEMPLATE:
-        said |= reduce(and_, (Counter(each.words.letterless) for each in beside))
-    strange = mine - said
+        theirs |= reduce(and_, (Counter(each.words.letterless) for each in beside))
+    strange = mine - theirs
     blocks = zip(page.words.letterless, page.words.texts, strict=True)
-    found = next((text for digest, (text, _) in blocks if digest in strange), "")
+    found = next((text for said, text in blocks if said in strange), "")
     return f"words of one folder: {' '.join(found.split()[:_WORDS_SHOWN])!r}" if found else ""
 
 
@@ -752,13 +693,15 @@ def _count_names(pair: _Pair) -> int:
     for mine, theirs, ours, others in zip(*names, strict=True):
         if not mine or not theirs:
             continue
-        one, another = _list_subject(mine, ours), _list_subject(theirs, others)
+        one, another = (
+            Counter(each for each in _key_words(name) if each[:2] not in shared)
+            for name, shared in ((mine, ours), (theirs, others))
+        )
         if one or another:
             said.append(bool(one - another) + bool(another - one))
-    least, most = min(said, default=0), max(said, default=0)
-    if not least and most < _BOTH_APART:  # one is the same, and one page says more at most
+    if not all(said):
         return 0
-    return NAMES_WORDS if least and most == _BOTH_APART else NAMES_WORDS // 2
+    return NAMES_WORDS * max(said, default=0) // 2
 
 
 def _find_address_word(pair: _Pair) -> str:

@@ -15,24 +15,23 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 import numpy as np
 from xxhash import xxh3_64_intdigest
 
-from scrapy_simhash.judging.rule import PARAGRAPH_WORDS, Page
-from scrapy_simhash.judging.words import ANY_NUMBER, align, count_same
+from scrapy_simhash.judging.rule import PARAGRAPH_WORDS
+from scrapy_simhash.judging.words import ANY_NUMBER, Page, align, count_same
 from scrapy_simhash.pages.features import normalise, tokenise
 
 if TYPE_CHECKING:
     from collections.abc import (
-        Callable,
         Collection,
         Container,
         Iterable,
         Iterator,
-        Mapping,
         Sequence,
     )
 
     from scrapy_simhash.judging.words import Block, Marks, Words
 
     _Anchored: TypeAlias = tuple[Block, str, str]  # as `list_anchors` has it
+    _Located: TypeAlias = dict["Slot", list[tuple[int, int]]]  # from one word to before another
     _Row: TypeAlias = tuple[str, str]  # of blocks with one tag: what stands before, and the tag
     _Numbers: TypeAlias = dict[tuple[str, ...], tuple[int, str]]  # by what is around: place, word
 
@@ -65,7 +64,7 @@ _MOST_PAIRED = 30
 _MOST_COMPARED = 200_000
 # Longer stretches of words are no slot between words.
 _MOST_IN_A_SLOT = 30
-# Of longer blocks, a product of words, only the ends are aligned: else one takes seconds.
+# Longer blocks, a product of words, are not aligned: else one takes seconds.
 _MOST_ALIGNED = 10_000
 # Noise is at most half of a page, or none of it is.
 _MOST_NOISE = 0.5
@@ -106,11 +105,6 @@ class Change(NamedTuple):
     stays: bool = False
     texts: frozenset[int] = frozenset()
 
-    @property
-    def has_number(self) -> bool:
-        """Whether a number stood there first."""
-        return _DIGIT.search(self.values[0]) is not None
-
     def __str__(self) -> str:
         """Name it for people."""
         before, after = (
@@ -141,10 +135,10 @@ def _find_context(
 
 def list_anchors(page: Page) -> list[_Anchored]:
     """List the blocks, each with the text of the one before, "" for none, and its own; masked."""
-    words, title, heading = page.words, " ".join(page.title), " ".join(page.heading)
+    words, (title, heading) = page.words, map(" ".join, page.names)
     anchored: list[_Anchored] = []
     before = ""
-    for block, (text, masked) in zip(words.blocks, words.texts, strict=True):
+    for block, text, masked in zip(words.blocks, words.texts, words.masked, strict=True):
         # Another heading than the main one may be of a box: "Latest comments".
         is_name = text == heading and (block.tag == _MAIN_HEADING or text in title)
         own = _NAME if text and (is_name or text == title) else masked
@@ -159,9 +153,7 @@ def _list_runs(mine: Sequence[str], theirs: Sequence[str]) -> list[tuple[int, in
     Two with fewer words between them than tell a slot are one: "by Ann and 7 guests".
     """
     runs: list[tuple[int, int, int, int]] = []
-    for kind, start, end, first, last in _align(mine, theirs):
-        if kind == "equal":
-            continue
+    for start, end, first, last in align(mine, theirs):
         before = _count_beside(mine[:start][::-1], theirs[:first][::-1])
         behind = _count_beside(mine[end:], theirs[last:])
         begins = start - before, first - before
@@ -169,15 +161,6 @@ def _list_runs(mine: Sequence[str], theirs: Sequence[str]) -> list[tuple[int, in
             begins = runs.pop()[::2]
         runs.append((begins[0], end + behind, begins[1], last + behind))
     return runs
-
-
-def _align(mine: Sequence[str], theirs: Sequence[str]) -> Iterable[tuple[str, int, int, int, int]]:
-    """Align two blocks; of long ones only the ends."""
-    if len(mine) * len(theirs) <= _MOST_ALIGNED:
-        return SequenceMatcher(None, mine, theirs, autojunk=False).get_opcodes()
-    begin = count_same(mine, theirs)
-    end = count_same(mine[begin:][::-1], theirs[begin:][::-1])
-    return [("replace", begin, len(mine) - end, begin, len(theirs) - end)]
 
 
 def _count_beside(mine: Sequence[str], theirs: Sequence[str]) -> int:
@@ -212,7 +195,7 @@ def may_be_doubted(mine: Words, theirs: Words) -> bool:
     Of 1,125 pairs of the living sites 402 were doubted, of which 11 blocks differ at most. To learn
     from two pages of 27,000 words in which some 100 differ takes .2 s.
     """
-    here, there = set(mine.digests), set(theirs.digests)
+    here, there = set(mine.texts), set(theirs.texts)
     return max(len(here - there), len(there - here)) <= _MOST_CHANGED_BLOCKS
 
 
@@ -220,7 +203,7 @@ def share_enough(mine: Words, theirs: Words) -> bool:
     """Whether two answers are of one page: half of their words, numbers aside, are the same."""
     one, other = Counter(mine.shapes), Counter(theirs.shapes)
     both = sum((one & other).values())
-    return both >= _LEAST_SHARED * max(len(mine), len(theirs))
+    return both >= _LEAST_SHARED * max(len(mine.tokens), len(theirs.tokens))
 
 
 def _learn_names(first: Page, second: Page) -> Iterator[Change]:
@@ -260,11 +243,11 @@ def _list_numbers(page: Page) -> list[tuple[Sequence[str], _Numbers]]:
 
 def _list_changed(words: Words, other: Words) -> list[tuple[str, list[str], list[str]]]:
     """List tags, words and shapes of blocks that another page has not."""
-    there = set(other.digests)
+    there = set(other.texts)
     return [
         (block.tag, words.tokens[block.start : block.end], words.shapes[block.start : block.end])
-        for block, digest in zip(words.blocks, words.digests, strict=True)
-        if digest not in there
+        for block, text in zip(words.blocks, words.texts, strict=True)
+        if text not in there
     ][:_MOST_CHANGED_BLOCKS]
 
 
@@ -311,13 +294,13 @@ def _learn_words(first: Page, second: Page) -> Iterator[Change]:
 
 def _learn_blocks(first: Page, second: Page, cleaned: Slots | None = None) -> Iterator[Change]:
     """Learn behind which blocks other blocks change; or with None only where lists do."""
-    mine, theirs = (_digest_blocks(page, cleaned or NO_SLOTS) for page in (first, second))
+    mine, theirs = (_list_left(page, cleaned or NO_SLOTS) for page in (first, second))
     here, there = list_anchors(first), list_anchors(second)
     rows, others = _index_rows(here, mine), _index_rows(there, theirs)
     anew = {key for key, row in rows.items() if _are_drawn_anew(row, others.get(key, ()))}
     gaps = align(mine, theirs)
-    counts = [Counter(text for text, _ in page.words.texts) for page in (first, second)]
-    shapes = Counter(masked for _, masked in first.words.texts)
+    counts = [Counter(page.words.texts) for page in (first, second)]
+    shapes = Counter(first.words.masked)
     if cleaned is None:
         # Between two changed ones may be parts of one list.
         nexts = [*(start for start, *_ in gaps[1:]), len(mine) + _NEAR]
@@ -327,11 +310,11 @@ def _learn_blocks(first: Page, second: Page, cleaned: Slots | None = None) -> It
         ]
     found: defaultdict[Slot, tuple[list[int], list[int]]] = defaultdict(lambda: ([], []))
     sides = (here, mine, rows), (there, theirs, others)
-    for n, (anchored, digests, indexed) in enumerate(sides):
-        changed = [False] * len(digests)
+    for n, (anchored, left, indexed) in enumerate(sides):
+        changed = [False] * len(left)
         for gap in gaps:
             start, end = gap[2 * n : 2 * n + 2]
-            changed[start:end] = [digest != 0 for digest in digests[start:end]]
+            changed[start:end] = map(bool, left[start:end])
         told = {key for key, row in indexed.items() if row}
         regions = _list_regions(anchored, changed, told, anew, closes=cleaned is None)
         for slot, start, end in regions:
@@ -349,7 +332,7 @@ def _learn_blocks(first: Page, second: Page, cleaned: Slots | None = None) -> It
             theirs[n] for n in places[1]
         ):
             texts = [
-                [page.words.texts[n][0] for n in each]
+                [page.words.texts[n] for n in each]
                 for page, each in zip((first, second), places, strict=True)
             ]
             words = [" ".join(each).split() for each in texts]
@@ -400,26 +383,31 @@ def _trim(
     first: Page, second: Page, start: int, end: int, other_start: int, other_end: int
 ) -> tuple[int, int, int, int]:
     """Leave out the last changed blocks that differ in numbers only and have a tag of their own."""
-    mine, theirs, tags = first.words.texts, second.words.texts, [b.tag for b in first.words.blocks]
+    mine, theirs, tags = (
+        first.words.masked,
+        second.words.masked,
+        [b.tag for b in first.words.blocks],
+    )
     while (
         start < end
         and other_start < other_end
-        and mine[end - 1][1] == theirs[other_end - 1][1]
+        and mine[end - 1] == theirs[other_end - 1]
         and tags[end - 1] not in tags[start : end - 1]
     ):
         end, other_end = end - 1, other_end - 1
     return start, end, other_start, other_end
 
 
-def _digest_blocks(page: Page, cleaned: Slots) -> list[int]:
-    """Return a hash of each block without what stands in slots; 0 if nothing is left."""
-    marked, digests = cleaned.mark(page), list(page.words.digests)
-    if marked.any():
-        kept = (~marked).tolist()
-        for n, (_, start, end) in enumerate(page.words.blocks):
-            left = (*compress(page.words.tokens[start:end], kept[start:end]),)
-            digests[n] = hash(left) if left else 0
-    return digests
+def _list_left(page: Page, cleaned: Slots) -> list[str]:
+    """List the words of each block without what stands in slots."""
+    marked, texts = _mark(page, cleaned.locate(page)), page.words.texts
+    if not marked.any():
+        return texts
+    kept = (~marked).tolist()
+    return [
+        " ".join(compress(page.words.tokens[start:end], kept[start:end]))
+        for _, start, end in page.words.blocks
+    ]
 
 
 def _list_rows(blocks: Sequence[_Anchored]) -> Iterator[tuple[_Row, int, int]]:
@@ -431,15 +419,15 @@ def _list_rows(blocks: Sequence[_Anchored]) -> Iterator[tuple[_Row, int, int]]:
             start = end
 
 
-def _index_rows(anchored: Sequence[_Anchored], digests: Sequence[int]) -> dict[_Row, Sequence[int]]:
-    """Index the digests of rows; none of those that nothing tells apart, nor of main headings."""
-    found: dict[_Row, Sequence[int]] = {}
+def _index_rows(anchored: Sequence[_Anchored], texts: Sequence[str]) -> dict[_Row, Sequence[str]]:
+    """Index the texts of rows; none of those that nothing tells apart, nor of main headings."""
+    found: dict[_Row, Sequence[str]] = {}
     for key, start, end in _list_rows(anchored):
-        found[key] = () if key in found or key[1] == _MAIN_HEADING else digests[start:end]
+        found[key] = () if key in found or key[1] == _MAIN_HEADING else texts[start:end]
     return found
 
 
-def _are_drawn_anew(mine: Sequence[int], theirs: Sequence[int]) -> bool:
+def _are_drawn_anew(mine: Sequence[str], theirs: Sequence[str]) -> bool:
     """Whether less than half of two lists stands in one order."""
     size = max(len(mine), len(theirs))
     if not theirs or mine == theirs or size * size > _MOST_ALIGNED:
@@ -543,13 +531,13 @@ class Slots:
     def __bool__(self) -> bool:
         return bool(self._words or self._blocks or self._names)
 
-    def locate(self, page: Page, given: Container[Slot] = ()) -> dict[Slot, list[tuple[int, int]]]:
+    def locate(self, page: Page, given: Container[Slot] = ()) -> _Located:
         """Find where each slot stands on a page: from one word to before another.
 
         A single block before others with its tag is there if it was seen to change, or the slot is
         `given`: where an advertisement is missing, a record's first paragraph stands in its place.
         """
-        found: defaultdict[Slot, list[tuple[int, int]]] = defaultdict(list)
+        found: _Located = defaultdict(list)
         blocks = list_anchors(page) if self._words or self._blocks else []
         ends = Counter[Slot]()
         for place, (block, anchor, _) in enumerate(blocks):
@@ -559,7 +547,7 @@ class Slots:
                     end = ends[slot]
                     if slot.kind == BLOCK and end > place + 1:
                         end = place + 1
-                        text, seen = _digest(page.words.texts[place][0]), self._texts[slot]
+                        text, seen = _digest(page.words.texts[place]), self._texts[slot]
                         is_there = slot in given or any(text in each for each in seen)
                     if is_there:
                         found[slot].append((block.start, blocks[end - 1][0].end))
@@ -585,76 +573,50 @@ class Slots:
                             yield slot, start, end
                         break
 
-    def mark(self, page: Page) -> Marks:
-        """Mark the words of a page in slots, without the longest if they are more than half."""
-        return self._mark(page, self.locate(page))
+    def clean(self, page: Page) -> Page:
+        """Return a page without what stands in slots."""
+        return self._cut(page, self.locate(page)) if self else page
 
-    def mark_both(self, page: Page, kept: Page) -> list[Marks]:
-        """Mark the words of two pages; a block of the kept one, whatever it says, as of the other.
+    def clean_both(self, page: Page, kept: Page) -> tuple[Page, Page]:
+        """Clean two pages; a block of the kept one, whatever it says, as that of the other one.
 
         But one that was seen to change stays where what the page says in its place was not.
         """
+        if not self:
+            return page, kept
         here = self.locate(page)
         there = self.locate(kept, here)
         for slot in [each for each in there if each.kind == BLOCK and each not in here]:
             del there[slot]
-        return [self._mark(page, here), self._mark(kept, there)]
+        return self._cut(page, here), self._cut(kept, there)
 
-    @staticmethod
-    def _mark(page: Page, located: Mapping[Slot, list[tuple[int, int]]]) -> Marks:
-        found = list(located.values())
-        found.sort(key=lambda places: sum(end - start for start, end in places))
-        marked = np.zeros(len(page.words), np.bool_)
-        for places in found:
-            before = marked.copy()
-            for start, end in places:
-                marked[start:end] = True
-            if marked.sum() > _MOST_NOISE * len(marked):
-                return before
-        return marked
-
-    def clean(self, page: Page) -> Page:
-        """Return a page without what stands in slots."""
-        return self.cut(page, self.mark(page))
-
-    def cut(self, page: Page, marked: Marks) -> Page:
-        """Return a page without marked words, and the numbers of names that stand in slots."""
+    def _cut(self, page: Page, located: _Located) -> Page:
+        marked = _mark(page, located)
         words = page.words.without(marked) if marked.any() else page.words
         names = [*page.names]
         for n, (_, numbers) in enumerate(_list_numbers(page) if self._names else ()):
-            for place in numbers.keys() & self._names:
-                at, word = numbers[place]
-                # It may be out already, and others before it.
-                at = next((at for at in range(at, -1, -1) if names[n][at : at + 1] == (word,)), -1)
-                names[n] = names[n] if at < 0 else (*names[n][:at], *names[n][at + 1 :])
-        return Page(page.facts, words, *names)
+            here = (numbers[place] for place in numbers.keys() & self._names)
+            for at, word in sorted(here, reverse=True):
+                if names[n][at : at + 1] == (word,):  # else it is out already
+                    names[n] = (*names[n][:at], *names[n][at + 1 :])
+        return Page(page.facts, words, (names[0], names[1]))
+
+
+def _mark(page: Page, located: _Located) -> Marks:
+    """Mark the words of a page in slots, without the longest if they are more than half."""
+    marked = np.zeros(len(page.words.tokens), np.bool_)
+    for places in sorted(
+        located.values(), key=lambda each: sum(end - start for start, end in each)
+    ):
+        before = marked.copy()
+        for start, end in places:
+            marked[start:end] = True
+        if marked.sum() > _MOST_NOISE * len(marked):
+            return before
+    return marked
 
 
 NO_SLOTS = Slots()
-
-
-def clean_both(
-    pages: tuple[Page, Page],
-    slots: Slots,
-    cut: Callable[[Slots, Page, Marks], Page] = Slots.cut,
-) -> tuple[Page, Page]:
-    """Return two pages without what stands in slots.
-
-    Blocks that the other page alone has elsewhere stay: on a print view the article begins where an
-    advertisement stands on other pages. `cut` may remember what `Slots.cut` returns.
-    """
-    if not slots:
-        return pages
-    marks = slots.mark_both(*pages)
-    rest = []
-    for page, marked in zip(pages, marks, strict=True):
-        blocks = zip(page.words.blocks, page.words.digests, strict=True)
-        rest.append(Counter(digest for block, digest in blocks if not marked[block.start]))
-    for page, marked, here, there in zip(pages, marks, rest, rest[::-1], strict=True):
-        for block, digest in zip(page.words.blocks, page.words.digests, strict=True):
-            if here[digest] < there[digest]:
-                marked[block.start : block.end] = False
-    return cut(slots, pages[0], marks[0]), cut(slots, pages[1], marks[1])
 
 
 def show_standing(changes: Collection[Change], page: Page, kept: Page) -> Iterator[Change]:
@@ -664,9 +626,7 @@ def show_standing(changes: Collection[Change], page: Page, kept: Page) -> Iterat
     for change in changes:
         if change.slot in here or change.slot in there:
             mine, theirs = (
-                " ".join(
-                    words.texts[n][0] for n in _find_blocks(words, places.get(change.slot, []))
-                )
+                " ".join(words.texts[n] for n in _find_blocks(words, places.get(change.slot, [])))
                 for words, places in ((page.words, here), (kept.words, there))
             )
             shown.append(change._replace(values=(mine, theirs)) if mine or theirs else change)
@@ -705,11 +665,11 @@ def list_staying(changes: Collection[Change], *pages: Page, parts: bool) -> Iter
     """List the slots of blocks of which half stay in all answers, or `parts` that may be own."""
     slots, kept = Slots(changes), {change.slot: change.values[1] for change in changes}
     found = [slots.locate(page) for page in pages]
-    counts = [Counter(text for text, _ in page.words.texts) for page in pages]
+    counts = [Counter(page.words.texts) for page in pages]
     for slot in set(found[0]).intersection(*found[1:]):
         if slot.kind in {BLOCK, BLOCKS}:
             texts = [
-                [page.words.texts[n][0] for n in _find_blocks(page.words, places[slot])]
+                [page.words.texts[n] for n in _find_blocks(page.words, places[slot])]
                 for page, places in zip(pages, found, strict=True)
             ]
             # Of one block words may stay that the other page lacks: "The red house: 53 saw it".

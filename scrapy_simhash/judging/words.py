@@ -19,22 +19,23 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 import numpy as np
 import regex
 
-from scrapy_simhash.pages.features import count_distinct, cut_lines, hash_shingles, tokenise
+from scrapy_simhash.pages.features import cut_lines, normalise, tokenise
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from numpy.typing import NDArray
 
-    from scrapy_simhash.pages.facts import Wording
+    from scrapy_simhash.pages.facts import Facts, Wording
 
     Hashes: TypeAlias = NDArray[np.uint64]
     Marks: TypeAlias = NDArray[np.bool_]
+    _Name: TypeAlias = tuple[str, ...]  # its words and signs
 
-_WINDOW = 3
 # Stands for any number, and before the first and behind the last word.
 _NUMBER, _BEFORE, _BEHIND = map(np.uint64, (3, 1, 2))
-NOTHING = np.empty(0, np.uint64)
+# Of SplitMix64: https://prng.di.unimi.it/splitmix64.c
+_FOLD = np.uint64(0xBF58476D1CE4E5B9)
 # What a symbol says, "C++", "-5", "★★"; not what only separates parts. To a private character a
 # page's own font gives its looks: a tick, or the digit of a price.
 SIGNS = regex.compile(
@@ -45,6 +46,7 @@ SIGNS = regex.compile(
 _PIECES = regex.compile(
     rf"\w+|{SIGNS.pattern}|(?<=\d)(?:[.,:/\u2013-](?=\d)|[\"'\u2019\u201d])|(?<=\w)-(?![\w-])"
 )
+_SIGNS_OF_NAMES = regex.compile(rf"!|{SIGNS.pattern}")
 _WORDS_TO_SPACES = re.compile(r"\w+")
 _DIGITS = re.compile(r"\d+")
 # What stands for any number in a slot.
@@ -52,14 +54,14 @@ ANY_NUMBER = "#"
 _NO_WORDS = re.compile(r"[\W_]+")
 # Longer lines are not remembered.
 _SHORT_LINE = 200
+# Of a page that writes out its address so many words are left without it.
+_LEAST_BESIDE_ADDRESS = 8
 # Of some 170 kB for 1,000 words, the candidates of two pages: 128 took 25 MB more, and as long.
 _TEXTS_REMEMBERED = 16
 # So many pairs of equal blocks are aligned at most: some 10 ms.
 _MOST_ALIGNED = 20_000
 # And so many blocks are looked through, for each run of changed ones: some 100 ms.
 _MOST_SOUGHT = 1_000_000
-# A word may be as long as a page.
-_LONGEST_SHOWN = 80
 
 
 class Block(NamedTuple):
@@ -75,7 +77,7 @@ class Words:
 
     Args:
         tokens: its n words in order.
-        blocks: of each the number of its line, ascending, shape (n,).
+        lines: of each the number of its line, ascending, shape (n,).
         main: which of them are its main text, shape (n,).
         wording: of which they were read.
 
@@ -83,27 +85,29 @@ class Words:
         tokens, main, wording: as given.
         hashes: of the words, shape (n,).
         numbers: which of them have a digit.
+        starts, sizes: of the blocks with words: where they begin, and their numbers of words.
+        block_of: of each word the place of its block in `blocks`; shape (n,).
     """
 
     def __init__(
         self,
         tokens: list[str],
-        blocks: NDArray[np.int32],
+        lines: NDArray[np.int32],
         main: Marks,
         wording: Wording,
     ) -> None:
         self.tokens, self.main, self.wording = tokens, main, wording
-        self._lines = blocks
+        self._lines = lines
         # Python's own hash is keyed for each process, so that nobody can make two words of one
         # hash, and takes a tenth of the time of XXH3, whose every call makes objects.
         self.hashes = np.fromiter(map(hash, tokens), np.int64, len(tokens)).view(np.uint64)
         # Most words are letters only, and need no look at each letter: a sixth of reading's time.
         self.numbers = ~np.fromiter(map(str.isalpha, tokens), np.bool_, len(tokens))
         for place in np.flatnonzero(self.numbers).tolist():
-            self.numbers[place] = is_number(tokens[place])
-
-    def __len__(self) -> int:
-        return len(self.tokens)
+            self.numbers[place] = bool(_DIGITS.search(tokens[place]))
+        self.starts = np.flatnonzero(np.diff(lines, prepend=-1))
+        self.sizes = np.diff(self.starts, append=len(tokens))
+        self.block_of = np.repeat(np.arange(len(self.sizes)), self.sizes)
 
     def without(self, marked: Marks) -> Words:
         """Return the page without some words."""
@@ -114,34 +118,19 @@ class Words:
     @cached_property
     def triples(self) -> tuple[Hashes, Hashes]:
         """Each word with its neighbours, with any number for each, and as they are; shape (n,)."""
-        if not self.tokens:
-            return NOTHING, NOTHING
-        masked = np.where(self.numbers, _NUMBER, self.hashes)
-        return (
-            hash_shingles(np.concatenate([[_BEFORE], masked, [_BEHIND]]), _WINDOW),
-            hash_shingles(np.concatenate([[_BEFORE], self.hashes, [_BEHIND]]), _WINDOW),
+        masked, exact = (
+            np.concatenate([[_BEFORE], words, [_BEHIND]])
+            for words in (np.where(self.numbers, _NUMBER, self.hashes), self.hashes)
         )
+        first, second = (
+            (each[:-2] * _FOLD + each[1:-1]) * _FOLD + each[2:] for each in (masked, exact)
+        )
+        return first, second
 
     @cached_property
-    def counted(self) -> tuple[Counts, Counts]:
-        """How often it has each triple, masked and as they are."""
-        masked, exact = self.triples
-        return Counts(masked), Counts(exact)
-
-    @cached_property
-    def starts(self) -> NDArray[np.intp]:
-        """Where each block begins that has words."""
-        return np.flatnonzero(np.diff(self._lines, prepend=-1))
-
-    @cached_property
-    def sizes(self) -> NDArray[np.intp]:
-        """How many words each block has."""
-        return np.diff(self.starts, append=len(self))
-
-    @cached_property
-    def block_of(self) -> NDArray[np.intp]:
-        """The place of each word's block in `blocks`; shape (n,)."""
-        return np.repeat(np.arange(len(self.sizes)), self.sizes)
+    def counted(self) -> Counts:
+        """Its triples, masked and as they are."""
+        return Counts(*self.triples)
 
     @cached_property
     def blocks(self) -> list[Block]:
@@ -151,7 +140,7 @@ class Words:
         tags = self.wording.tags.split(" ")
         return [
             Block(tags[line] if line < len(tags) else "", start, end)
-            for line, (start, end) in zip(lines, pairwise([*starts, len(self)]), strict=True)
+            for line, (start, end) in zip(lines, pairwise([*starts, len(self.tokens)]), strict=True)
         ]
 
     @cached_property
@@ -163,27 +152,14 @@ class Words:
         return shapes
 
     @cached_property
-    def texts(self) -> list[tuple[str, str]]:
-        """The text of each block, as it is and with `ANY_NUMBER` for its digits."""
-        texts = [" ".join(self.tokens[start:end]) for _, start, end in self.blocks]
-        return [(text, _DIGITS.sub(ANY_NUMBER, text)) for text in texts]
+    def texts(self) -> list[str]:
+        """The words of each block."""
+        return [" ".join(self.tokens[start:end]) for _, start, end in self.blocks]
 
-    def mark_address(self, url: str) -> Marks | None:
-        """Mark the words of an address where the text writes it out; None if it does not."""
-        # Scrapy's addresses are ASCII.
-        host, _, rest = url.lower().partition("://")[2].partition("/")
-        path = rest.partition("#")[0].partition("?")[0].strip("/")
-        if not path or path not in self.wording.text:
-            return None
-        # Without its first slash a path may be what a record says: "2026/11/26", "eur/usd".
-        written = rf"(?:(?<!\w){re.escape(host)}|(?<![\w/]))/{re.escape(path)}(?![\w/])"
-        marked = np.zeros(len(self), np.bool_)
-        place = end = 0
-        for found in re.finditer(written, self.wording.text):
-            start = place + len(tokenise(self.wording.text[end : found.start()]))
-            place, end = start + len(tokenise(found[0])), found.end()
-            marked[start:place] = True
-        return marked if end else None
+    @cached_property
+    def masked(self) -> list[str]:
+        """The words of each block with `ANY_NUMBER` for its digits."""
+        return [_DIGITS.sub(ANY_NUMBER, text) for text in self.texts]
 
     @cached_property
     def signs(self) -> dict[tuple[str, str], set[str]]:
@@ -206,23 +182,12 @@ class Words:
         return signs
 
     @cached_property
-    def digests(self) -> list[int]:
-        """A hash of the words of each block."""
-        return [hash(tuple(self.tokens[start:end])) for _, start, end in self.blocks]
-
-    @cached_property
-    def letterless(self) -> list[int]:
-        """A hash of the words of each block, but single letters; 0 if it has no others."""
-        said = (
-            tuple(word for word in self.tokens[start:end] if len(word) > 1 or word.isdecimal())
-            for _, start, end in self.blocks
-        )
-        return [hash(words) if words else 0 for words in said]
-
-    def list_words(self, marked: Marks) -> tuple[str, ...]:
-        """List the first ten marked words, of each so many letters as a line has."""
-        places = np.flatnonzero(marked)[:10].tolist()
-        return tuple(self.tokens[place][:_LONGEST_SHOWN] for place in places)
+    def letterless(self) -> list[str]:
+        """The words of each block, but single letters."""
+        return [
+            " ".join(word for word in text.split() if len(word) > 1 or word.isdecimal())
+            for text in self.texts
+        ]
 
     def show(self, marked: Marks) -> str:
         """Return the first ten marked words, with a bar between runs; "" for none."""
@@ -234,6 +199,33 @@ class Words:
         return " ".join(shown)
 
 
+class Page(NamedTuple):
+    """A page as it is compared: what is known of it, and its words, noise aside.
+
+    Attributes:
+        facts: what is known of it.
+        words: without noise.
+        names: the words and signs of title and heading, without noise.
+    """
+
+    facts: Facts
+    words: Words
+    names: tuple[_Name, _Name]
+
+    @classmethod
+    def make(cls, facts: Facts, wording: Wording) -> Page:
+        """Make a page with all its words but those of its own address, if it writes that out."""
+        words = read_words(wording, facts.url)
+        return cls(facts, words, (read_name(facts.title), read_name(facts.heading)))
+
+
+@lru_cache(maxsize=8_192)
+def read_name(name: str) -> _Name:
+    """List the words and signs of a name."""
+    normal = normalise(name)
+    return (*tokenise(normal), *_SIGNS_OF_NAMES.findall(normal))
+
+
 @lru_cache(maxsize=4_096)  # of a template, and of two pages that are one, most are the same
 def _read_line(line: str) -> tuple[str, str]:
     """Read the words of a line, and its signs, with spaces for words."""
@@ -243,18 +235,25 @@ def _read_line(line: str) -> tuple[str, str]:
 
 
 @lru_cache(maxsize=_TEXTS_REMEMBERED)
-def read_words(wording: Wording) -> Words:
-    """Read the text of a page, or remember it."""
-    tokens, lines = cut_lines(wording.text)
+def read_words(wording: Wording, url: str = "") -> Words:
+    """Read the text of a page without its own address, or remember it."""
+    tokens, lines = cut_lines(_leave_out(url, wording.text))
     first, end = wording.main
     main = (lines >= first) & (lines < end)
     return Words(tokens, lines, main, wording)
 
 
-@lru_cache(maxsize=8_192)
-def is_number(token: str) -> bool:
-    """Whether a word has a digit."""
-    return any(map(str.isdecimal, token))
+def _leave_out(url: str, text: str) -> str:
+    """Leave an address out of a text that writes it out, unless it says little else."""
+    # Scrapy's addresses are ASCII.
+    host, _, rest = url.lower().partition("://")[2].partition("/")
+    path = rest.partition("#")[0].partition("?")[0].strip("/")
+    if not path or path not in text:
+        return text
+    # Without its first slash a path may be what a record says: "2026/11/26", "eur/usd".
+    written = rf"(?:(?<!\w){re.escape(host)}|(?<![\w/]))/{re.escape(path)}(?![\w/])"
+    left = re.sub(written, " ", text)
+    return left if len(tokenise(left)) >= _LEAST_BESIDE_ADDRESS else text
 
 
 def middle(missing: Marks) -> Marks:
@@ -272,7 +271,7 @@ class Counts:
     """
 
     def __init__(self, *texts: Hashes) -> None:
-        ordered, times = count_distinct(np.concatenate(texts))
+        ordered, times = np.unique(np.concatenate(texts), return_counts=True)
         size = len(ordered)
         self._padded = np.append(ordered, ~np.uint64(0))
         self.values, self._times = self._padded[:size], np.append(times, 0).astype(np.int32)
@@ -309,8 +308,7 @@ class Side(NamedTuple):
 
 def compare_words(words: Words, other: Words, template: tuple[Marks, Marks] | None) -> Side:
     """Compare a page with another one; `template` are its triples that are its site's."""
-    both = other.counted[0].count(words.triples[0]) > 0
-    exact = other.counted[1].count(words.triples[1]) > 0
+    both, exact = (other.counted.count(each) > 0 for each in words.triples)
     alone = np.where(words.numbers, middle(~exact), middle(~both))
     if template is None:
         return Side(words, both, alone, alone)
@@ -344,26 +342,26 @@ def find_gaps(mine: Words, theirs: Words) -> list[Gap]:
 
     Of what has other blocks, but the same words, nothing is told.
     """
-    edges = [*mine.starts.tolist(), len(mine)], [*theirs.starts.tolist(), len(theirs)]
+    edges = [[*each.starts.tolist(), len(each.tokens)] for each in (mine, theirs)]
     gaps = (
         Gap(slice(edges[0][i], edges[0][j]), slice(edges[1][k], edges[1][m]))
-        for i, j, k, m in align(mine.digests, theirs.digests)
+        for i, j, k, m in align(mine.texts, theirs.texts)
     )
     return [gap for gap in gaps if mine.tokens[gap.here] != theirs.tokens[gap.there]]
 
 
-def align(first: Sequence[int], second: Sequence[int]) -> list[tuple[int, int, int, int]]:
+def align(first: Sequence[str], second: Sequence[str]) -> list[tuple[int, int, int, int]]:
     """List where two rows of blocks differ; as a whole, if to say more would take long."""
     start = count_same(first, second)
     end = count_same(first[start:][::-1], second[start:][::-1])
     one, other = first[start : len(first) - end], second[start : len(second) - end]
     often, there = Counter(one), Counter(other)
     codes = [("replace", 0, len(one), 0, len(other))] * bool(one or other)
-    equal = sum(times * there[digest] for digest, times in often.items())
+    equal = sum(times * there[text] for text, times in often.items())
     runs = sum(
-        (before in others) != (digest in others)
-        for digests, others in ((one, there), (other, often))
-        for before, digest in pairwise(digests)
+        (before in others) != (text in others)
+        for texts, others in ((one, there), (other, often))
+        for before, text in pairwise(texts)
     )
     if equal <= _MOST_ALIGNED and runs * max(len(one), len(other)) <= _MOST_SOUGHT:
         codes = [*SequenceMatcher(None, one, other, autojunk=False).get_opcodes()]

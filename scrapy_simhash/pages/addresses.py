@@ -6,7 +6,6 @@ A place has the same pages as another one under other addresses: a mirror, print
 from __future__ import annotations
 
 import re
-from collections import Counter
 from functools import cache, lru_cache
 from os.path import commonprefix
 from typing import TYPE_CHECKING, NamedTuple
@@ -181,22 +180,6 @@ def last_segment(url: str) -> str:
     named = (part for part in reversed(address.path) if part and not _INDEX.match(part))
     name = _ENDING.sub("", unquote(next(named, "")))
     return "?".join((name, "&".join(address.query))) if address.query else name
-
-
-def own_folders(first: str, second: str) -> tuple[list[str], list[str]]:
-    """List the folders that only the one of two addresses has; or else the first that differ.
-
-    >>> own_folders("http://a.example/mirror/4.2/x.html", "http://a.example/5.0/x.html")
-    (['mirror', '4.2'], ['5.0'])
-    """
-    addresses = map(parse_address, (first, second))
-    paths = [address.path[:-1] if address else () for address in addresses]
-    mine, theirs = (Counter(map(unquote, path)) for path in paths)
-    own = [*(mine - theirs)], [*(theirs - mine)]
-    if any(own):
-        return own
-    differ = next((pair for pair in zip(*paths, strict=False) if pair[0] != pair[1]), ())
-    return [*map(unquote, differ[:1])], [*map(unquote, differ[1:])]
 
 
 def names_in(address: Address) -> list[str]:

@@ -177,7 +177,7 @@ class Wording(NamedTuple):
 
     Attributes:
         text: the visible text as `features.normalise` makes it, one block a line, up to its
-            32,768th word or some words more.
+            32,768th word.
         rest: digest of all words beyond, 8 bytes; b"" if there are none.
         beside: what is seen beside the text, normalised, distinct, in the order of kinds, then of
             the page; what is too much is one digest, the last one.

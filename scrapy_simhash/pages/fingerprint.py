@@ -186,10 +186,6 @@ def _resolve_address(declared: str, url: str) -> str:
 # beyond can only be equal or not. Characters only bound what is no language: words of
 # letters without end, or signs between them.
 MOST_WORDS = 32_768
-# The text goes on to one of 256 pairs of words, for so many words at most: two texts of which one
-# has some words more in front end alike.
-_MOST_WORDS_TO_END = 1_024
-_PAIRS = np.uint64(256)
 _MOST_CHARACTERS = 1 << 18
 # Of what is seen beside the text, for all of it together.
 _MOST_BESIDE = 128
@@ -221,8 +217,9 @@ def make_wording(
     """
     text, rest = words.normal, b""
     if len(words.tokens) > MOST_WORDS or len(text) > _MOST_CHARACTERS:
-        kept, end = _bound_text(words)
-        text = text[:end]
+        ends = [0, *(end for _, end in locate(text, words.tokens[:MOST_WORDS]))]
+        kept = bisect(ends, _MOST_CHARACTERS) - 1
+        text = text[: ends[kept]]
         if beyond := words.hashes[kept:].tobytes():
             rest = xxhash.xxh3_64_digest(beyond, seed)
     # A word cut off with all that follows may be the first one.
@@ -230,16 +227,6 @@ def make_wording(
     first, end = main[0], min(main[1], lines)
     main = (first, end) if first < end else (0, 0)
     return Wording(text, rest, _bound(beside, seed), main, " ".join(tags[:lines]))
-
-
-def _bound_text(words: HashedText) -> tuple[int, int]:
-    """Find how many words of a text are kept, and where the last one ends."""
-    last = words.hashes[max(0, MOST_WORDS - 1) : MOST_WORDS + _MOST_WORDS_TO_END]
-    borders = np.flatnonzero((last[:-1] ^ last[1:] >> np.uint64(1)) % _PAIRS == 0)
-    most = MOST_WORDS + (int(borders[0]) + 1 if len(borders) else _MOST_WORDS_TO_END)
-    ends = [0, *(end for _, end in locate(words.normal, words.tokens[:most]))]
-    kept = bisect(ends, _MOST_CHARACTERS) - 1
-    return kept, ends[kept]
 
 
 def _bound(beside: Iterable[str], seed: int) -> tuple[str, ...]:

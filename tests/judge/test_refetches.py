@@ -13,7 +13,7 @@ from scrapy_simhash.judge.links import LinkTable
 from scrapy_simhash.judge.refetches import Refetches
 from scrapy_simhash.judging.hosts import Hosts
 from scrapy_simhash.judging.matching import Doubt
-from scrapy_simhash.judging.rule import Page
+from scrapy_simhash.judging.words import Page
 from scrapy_simhash.pages.facts import NO_LINKS, Facts, Wording
 from scrapy_simhash.pages.fingerprint import read_links
 from tests.helpers.judging import judging, new_decision

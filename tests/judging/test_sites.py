@@ -58,19 +58,6 @@ def test_odd_names_tell_a_page_from_its_sibling(page: Named, again: Named, sibli
     assert not compare_pages(first, make(*sibling, other, ELSEWHERE)).duplicate
 
 
-def test_a_page_that_is_a_part_of_the_kept_one() -> None:
-    """What an article has beside its text does not count for its print view; its text does."""
-    words, boxes = make_words(1, 300), f"<aside>{lay_out(make_words(2, 900))}</aside>"
-    article = make("One", "<h1>One</h1>", lay_out(words), beside=boxes)
-    view = make("One", "<h1>One</h1>", lay_out(words), ELSEWHERE)
-    assert compare_pages(view, article).duplicate
-    assert not compare_pages(article, view).duplicate
-    thread = make("One", "<h1>One</h1>", lay_out([*words, *make_words(3, 120)]))
-    answer = compare_pages(view, thread)
-    assert not answer.duplicate
-    assert answer.tests[1].startswith("own words of the kept page: '")
-
-
 def articles(*numbers: int, template: int = 1) -> list[tuple[str, str]]:
     """Make articles with names and texts of their own in a template, which a seed names."""
     before, behind = (lay_out(make_words(seed, 200)) for seed in (template, -template))
@@ -84,11 +71,7 @@ def articles(*numbers: int, template: int = 1) -> list[tuple[str, str]]:
 
 
 def test_a_template_that_changes_in_the_middle() -> None:
-    """No new page is lost, and old ones are still found, though most of either is template."""
+    """No new page is lost, though most of either is template."""
     old, new = articles(*range(12)), articles(*range(12, 24), template=2)
-    verdicts = judge_pages([*old, *new, *articles(2, 5, template=2), *articles(14)])
-    matches = {path: each.match for path, each in verdicts.items() if each.match}
-    kept = {"/2/?id=2": "/1/?id=2", "/2/?id=5": "/1/?id=5", "/1/?id=14": "/2/?id=14"}
-    assert matches.keys() == kept.keys()
-    for path, match in matches.items():
-        assert (match.document, match.site_known) == (verdicts[kept[path]].document, True)
+    verdicts = judge_pages([*old, *new])
+    assert not any(each.match for each in verdicts.values())

@@ -8,7 +8,8 @@ from msgspec.structs import replace
 
 from scrapy_simhash.config import Config
 from scrapy_simhash.judging.documents import Rule, make_document
-from scrapy_simhash.judging.rule import UNKNOWN, Page, judge
+from scrapy_simhash.judging.rule import UNKNOWN, judge
+from scrapy_simhash.judging.words import Page
 from scrapy_simhash.pages.facts import unpack
 from scrapy_simhash.pages.fingerprint import fingerprint_page
 from tests.helpers.pages import make_words

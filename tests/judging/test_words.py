@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scrapy_simhash.judging.rule import LEAST_OF_TEMPLATE, UNKNOWN, Page, Site, judge
-from scrapy_simhash.judging.words import Words, compare_words, find_gaps, read_words
+from scrapy_simhash.judging.rule import LEAST_OF_TEMPLATE, UNKNOWN, Site, judge
+from scrapy_simhash.judging.words import Page, Words, compare_words, find_gaps, read_words
 from scrapy_simhash.pages.facts import Facts, Wording
 from tests.helpers.pages import make_words
 
@@ -44,7 +44,7 @@ def test_alone_is_what_the_other_page_has_not_and_own_what_is_no_template_either
 ) -> None:
     first, sample = [*first, *sample[0]], (8 * sample)[:8]
     facts = Facts(b"-", 0, b"")
-    pages = {n: Page(facts, read(tokens), (), ()) for n, tokens in enumerate(sample)}
+    pages = {n: Page(facts, read(tokens), ((), ())) for n, tokens in enumerate(sample)}
     counted = {
         masked: Counter(
             each

@@ -16,8 +16,9 @@ from msgspec import structs
 from scrapy.http import HtmlResponse
 
 from scrapy_simhash.errors import NotJudgedError
-from scrapy_simhash.judging.rule import LEAST_KNOWN, UNKNOWN, Page, Site, judge
+from scrapy_simhash.judging.rule import LEAST_KNOWN, UNKNOWN, Site, judge
 from scrapy_simhash.judging.slots import learn
+from scrapy_simhash.judging.words import Page
 from scrapy_simhash.pages.facts import SKETCH_BYTES, PageFingerprint, Recipe, unpack
 from scrapy_simhash.pages.fingerprint import fingerprint_page
 from tests.helpers.handmade import PARAGRAPHS, article

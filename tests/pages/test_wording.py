@@ -13,7 +13,6 @@ from scrapy_simhash.pages.facts import Wording, pack, unpack
 from scrapy_simhash.pages.features import normalise, read_words, tokenise
 from scrapy_simhash.pages.fingerprint import fingerprint_page, make_wording, read_page
 from tests.helpers.handmade import PARAGRAPHS
-from tests.helpers.pages import make_words
 from tests.helpers.strategies import texts
 
 SEED = 7
@@ -31,7 +30,6 @@ def make(text: str, *beside: str) -> Wording:
 def test_words_up_to_the_bound_and_a_digest_of_the_rest(text: str, most: int, size: int) -> None:
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(fingerprint, "MOST_WORDS", most)
-        patched.setattr(fingerprint, "_MOST_WORDS_TO_END", 0)
         patched.setattr(fingerprint, "_MOST_CHARACTERS", size)
         made, more, signs = make(text), make(f"{text} and"), make(f"{text} !")
     normal, words = normalise(text), tokenise(normalise(text))
@@ -44,18 +42,6 @@ def test_words_up_to_the_bound_and_a_digest_of_the_rest(text: str, most: int, si
     # Another word beyond is another digest, another sign is none.
     assert not made.rest or more.rest != made.rest
     assert signs.rest == made.rest
-
-
-def test_a_long_text_ends_alike_behind_some_words_more() -> None:
-    words = make_words(3, 36_000)
-    ends = {make(" ".join([*make_words(4, more), *words])).rest for more in range(0, 200, 20)}
-    assert b"" not in ends
-    # Once in 256 words it does not.
-    assert len(ends) <= 3
-    made = make(" ".join(words))
-    kept = len(made.text.split())
-    assert fingerprint.MOST_WORDS <= kept <= fingerprint.MOST_WORDS + fingerprint._MOST_WORDS_TO_END
-    assert make(" ".join(words[:kept])) == Wording(made.text)
 
 
 lines = st.integers(0, 5_000)
@@ -181,7 +167,6 @@ def test_lines_have_tags_and_those_of_the_main_text_are_known(parts: list[str], 
     assert (made.tags.split(" "), len(page.tags)) == ([*page.tags], len(made.text.split("\n")))
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(fingerprint, "MOST_WORDS", most)
-        patched.setattr(fingerprint, "_MOST_WORDS_TO_END", 0)
         cut = make_wording(words, (), SEED, page.main_lines, page.tags)
     kept = len(cut.text.split("\n")) if cut.text else 0
     assert cut.tags.split() == [*page.tags[:kept]]

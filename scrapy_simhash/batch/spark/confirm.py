@@ -146,7 +146,7 @@ def _confirm(batches: Iterable[pa.RecordBatch], rule: Rule) -> Iterator[pa.Recor
     for batch in batches:
         alone = batch.column("alone") if rule.by_words else pa.array([True] * batch.num_rows)
         yield _answer_plain(batch.filter(alone))
-        yield _answer_by_words(batch.filter(pc.invert(alone)), rule.name)
+        yield _answer_by_words(batch.filter(pc.invert(alone)))
 
 
 def _answer_plain(batch: pa.RecordBatch) -> pa.RecordBatch:
@@ -167,10 +167,10 @@ def _complete(
     return pa.RecordBatch.from_pydict(answer | {"similarity": similarity, "tests": tests}, _SCHEMA)
 
 
-def _answer_by_words(batch: pa.RecordBatch, rule: str) -> pa.RecordBatch:
+def _answer_by_words(batch: pa.RecordBatch) -> pa.RecordBatch:
     """Let words and names decide."""
     found = [
-        compare_by_words(first, second, (unpack(mine), unpack(theirs)), rule=rule, name=name)
+        compare_by_words(first, second, (unpack(mine), unpack(theirs)), name=name)
         for (first, mine), (second, theirs) in zip(
             *(_read(batch, side) for side in _SIDES), strict=True
         )
