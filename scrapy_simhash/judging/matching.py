@@ -47,7 +47,7 @@ from scrapy_simhash.judging.rule import (
 )
 from scrapy_simhash.judging.slots import Slots, learn, may_be_doubted, show_standing
 from scrapy_simhash.judging.words import Page, compare_words, find_signs
-from scrapy_simhash.pages.addresses import are_of_one_origin, is_better_url, last_segment
+from scrapy_simhash.pages.addresses import are_of_one_origin, last_segment, plain_form
 from scrapy_simhash.pages.facts import unpack
 
 if TYPE_CHECKING:
@@ -492,7 +492,11 @@ class Judge:
 
     def _make_match(self, compared: _Compared) -> Match:
         mine, theirs = compared.facts
-        better_url = is_better_url(mine.url, mine.canonical, theirs.url, theirs.canonical)
+        declared = {plain_form(each) for each in (mine.canonical, theirs.canonical) if each} - {""}
+        # It has the address that both declare, and the other one has not.
+        better_url = bool(declared) and {plain_form(theirs.url)} != declared == {
+            plain_form(mine.url)
+        }
         return compared.describe(standing=self._stand(compared.candidate), better_url=better_url)
 
 

@@ -298,10 +298,3 @@ def find_move(url: str, original: str) -> tuple[str, str] | None:
         for parts, names in ((first, ours), (second, theirs))
     )
     return None if place == target else (place, target)
-
-
-def is_better_url(url: str, canonical: str, other_url: str, other_canonical: str) -> bool:
-    """Whether a page has the address that it and a page like it declare, and that one has not."""
-    own = plain_form(url)
-    declared = {plain_form(each) for each in (canonical, other_canonical) if each}
-    return bool(own) and declared == {own} and plain_form(other_url) != own
