@@ -129,7 +129,9 @@ def _find_context(
     before = (_START, _START, *map(_mask, tokens[max(0, start - _AROUND) : start]))[-_AROUND:]
     behind = (*map(_mask, tokens[end : end + _AROUND]), _END, _END)[:_AROUND]
     real = sum(word not in {_START, _END, _NUMBER} for word in before + behind)
-    label = real == 1 and _START in before and behind == (_END, _END)
+    # "Views: 53"; or "53 views, 6 replies", where the rest of the block may stay.
+    counts = before == (_START, _START) and behind[1] == _NUMBER
+    label = real == 1 and (counts or (_START in before and behind == (_END, _END)))
     return (before, behind) if real >= _AROUND or label else None
 
 
@@ -382,19 +384,20 @@ def _are_others(mine: Sequence[str], theirs: Sequence[str]) -> bool:
 def _trim(
     first: Page, second: Page, start: int, end: int, other_start: int, other_end: int
 ) -> tuple[int, int, int, int]:
-    """Leave out the last changed blocks that differ in numbers only and have a tag of their own."""
-    mine, theirs, tags = (
-        first.words.masked,
-        second.words.masked,
-        [b.tag for b in first.words.blocks],
+    """Leave out the last changed blocks, if they are alike and have a tag of their own."""
+    mine, theirs = (
+        [(block.tag, text.split()) for block, text in zip(words.blocks, words.masked, strict=True)]
+        for words in (first.words, second.words)
     )
-    while (
-        start < end
-        and other_start < other_end
-        and mine[end - 1] == theirs[other_end - 1]
-        and tags[end - 1] not in tags[start : end - 1]
-    ):
-        end, other_end = end - 1, other_end - 1
+    while start < end and other_start < other_end:
+        tag, n, m = mine[end - 1][0], end, other_end
+        while n > start and m > other_start and mine[n - 1][0] == tag == theirs[m - 1][0]:
+            n, m = n - 1, m - 1
+            if not _compare(mine[n][1], theirs[m][1], _LEAST_ALIKE):
+                return start, end, other_start, other_end
+        if n == end or tag in {each for each, _ in mine[start:n]}:
+            break
+        end, other_end = n, m
     return start, end, other_start, other_end
 
 
@@ -569,8 +572,7 @@ class Slots:
                 for end in range(start, min(len(shapes), start + _LONGER * max(most, 1)) + 1):
                     goes_on = start < end < len(shapes) and masked[end + 2] == _NUMBER
                     if (masked[end + 2], masked[end + 3]) == slot.behind and not goes_on:
-                        if end > start:
-                            yield slot, start, end
+                        yield slot, start, end
                         break
 
     def clean(self, page: Page) -> Page:
