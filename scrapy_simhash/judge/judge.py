@@ -257,7 +257,6 @@ class CrawlJudge:
             # A crawl that writes nothing cannot get anything, so it compares with all there is.
             incremental = config.incremental or config.readonly
             judge = Judge(seen, self._rule, self._given.crawl, incremental, self._hosts)
-            judge.whole = config.unchanged == "drop"  # or a price beside the main text is lost
             if page.asked.young and not self._waits_are_over:
                 judge.is_in_vain = self._refetches.is_in_vain
                 judge.find_bar = self._refetches.find_bar

@@ -236,7 +236,6 @@ class Judge:
         find_bar: returns why a page may not be asked for once more, or ""; None where nothing
             is asked for.
         number: of the page itself, should it be asked for once more.
-        whole: a page fetched again is unchanged only if all of it is, not its main text alone.
         trusted: leave out this alone of what changes by itself; by the number of an original.
         doubt: about the page that was judged, if there is one.
         rests: the original of a near-duplicate that is one but for noise.
@@ -250,7 +249,6 @@ class Judge:
     is_in_vain: Callable[[Doubt], bool] = lambda _: False
     find_bar: Callable[[Doubt], str] | None = None
     number: int = 0
-    whole: bool = False
     trusted: Mapping[int, Collection[Noisy]] | None = None
     doubt: Doubt | None = None
     rests: Doubt | None = None
@@ -424,13 +422,11 @@ class Judge:
 
     def _revisit(self, document: Document, number: int, own: Record) -> tuple[Verdict, Entry]:
         page, before = document.facts, own.facts
+        # By words, since a record's price may be beside what is taken for its main text.
         changed = before.scope != page.scope or (
-            (before.text_digest != page.text_digest or self.whole)
-            and (
-                not self._is_unchanged(document, number, own)
-                if self.rule.by_words
-                else before.text_digest != page.text_digest
-            )
+            not self._is_unchanged(document, number, own)
+            if self.rule.by_words
+            else before.text_digest != page.text_digest
         )
         verdict = Verdict("revisit", "changed" if changed else UNCHANGED, number)
         if not _is_own(document, own):
@@ -451,8 +447,9 @@ class Judge:
         url = document.facts.url
         before = self.documents.get_wordings([number]).get(number)
         slots = Slots(self.hosts.recall(self.documents, url).list_measured(url))
-        if before is None or not (slots or own.facts.text_digest == document.facts.text_digest):
-            return False
+        same = own.facts.text_digest == document.facts.text_digest
+        if before is None or not (slots or same):
+            return same and not document.wording
         now = slots.clean(Page.make(document.facts, unpack(document.wording)))
         then = slots.clean(Page.make(own.facts, before))
         texts = now.words.tokens == then.words.tokens and not find_signs(now.words, then.words)
