@@ -31,7 +31,7 @@ from scrapy_simhash.errors import NotJudgedError, StoreError, StoreUnusableError
 from scrapy_simhash.judge import log as logs
 from scrapy_simhash.judge.client import Judges
 from scrapy_simhash.judge.messages import EndWaits, Gone
-from scrapy_simhash.pages.facts import NOBODY, WHOLE_TEXT, Fetched
+from scrapy_simhash.pages.facts import MOSTLY_NEW, NOBODY, WHOLE_TEXT, Fetched
 from scrapy_simhash.signals import near_duplicate_found
 from scrapy_simhash.stores.opening import show_url
 
@@ -214,6 +214,7 @@ class SimhashDownloaderMiddleware:
                 plural(closed.unwritten, "change"),
             )
         found = await asyncio.to_thread(self.unfollowed.find, closed)
+        self.summary.of_lists = sum(link.new_links >= MOSTLY_NEW for link in found)
         self.summary.not_followed = number = len(found) + closed.beyond * bool(found)
         if number:
             self._crawler.stats.inc_value("simhash/links/only_on_dropped_pages", number)

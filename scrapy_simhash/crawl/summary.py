@@ -47,10 +47,11 @@ class Summary:
         look_alikes: kept pages that look like another one.
         forgotten: pages that did not come through.
         not_followed: links that only dropped pages had.
+        of_lists: those of them that SIMHASH_FOLLOW_NEW_LINKS would have followed.
     """
 
     def __init__(self) -> None:
-        self.judged = self.forgotten = self.not_followed = 0
+        self.judged = self.forgotten = self.not_followed = self.of_lists = 0
         self.actions, self.links = Counter[str](), Counter[str]()
         self.alerts, self.look_alikes = Alerts(), LookAlikes()
         self._statuses = Counter[str]()
@@ -88,10 +89,12 @@ class Summary:
         if self.not_followed:
             links = plural(self.not_followed, "link")
             lost = any(self.actions[each] for each in (*LOSING, FOLLOW))
-            said = f"Not followed: {links} that only dropped pages had."
+            said = f"Not followed: {links} that only dropped pages had"
             if not lost:
-                said = f"Would not be followed: {links} that only near-duplicates had."
-            yield Line("links", said, warns=lost)
+                said = f"Would not be followed: {links} that only near-duplicates had"
+            if self.of_lists:
+                said += f" (SIMHASH_FOLLOW_NEW_LINKS = True would follow {self.of_lists:,})"
+            yield Line("links", f"{said}.", warns=lost)
         if alerts := self.alerts.describe():
             yield Line("drops", f"Look at: {alerts}.", warns=self.alerts.are_serious())
         if look_alikes := self.look_alikes.describe():

@@ -39,6 +39,7 @@ from scrapy_simhash.judge.log import (
     require_log,
 )
 from scrapy_simhash.pages.addresses import host_of
+from scrapy_simhash.pages.facts import MOSTLY_NEW
 from scrapy_simhash.stores.opening import open_as_it_is
 
 if TYPE_CHECKING:
@@ -80,6 +81,7 @@ class Figures:
             before = self._not_followed.get(decision.crawl, 0)
             self._not_followed[decision.crawl] = max(decision.links, before)
             self.summary.not_followed = sum(self._not_followed.values())
+            self.summary.of_lists += (decision.new_links or 0.0) >= MOSTLY_NEW
             self._listed[decision.match_url or ""].add(decision.url, _LINKS_SHOWN)
             return
         if status == FORGOTTEN:

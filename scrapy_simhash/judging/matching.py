@@ -75,7 +75,7 @@ _LEAST_ALIKE = 0.5
 # Of the main texts of pages that look alike. One word that differs in a text of 32 leaves .83 of
 # its triples, in one of 60 words .9; where words are looked at, so much agrees.
 _LOOKS_ALIKE = 0.9
-ASKED = "that page was asked for once more, and never showed this"
+ASKED = "that page was asked for once more, which did not explain it"
 _STAYED = "pages that were asked for once more did not change there"
 _IN_VAIN = "other pages of that folder were asked for once more, and no drop came of it"
 _QUOTED, _DIGITS = re.compile("['\"]"), re.compile(r"\d+")
@@ -398,7 +398,7 @@ class Judge:
             if numbers.any() and judge(view, pages[1], *sites).one:
                 return itself
         stays = len(sought) < len(found)
-        return _STAYED if stays else "its place could not be found again on other pages"
+        return _STAYED if stays else "it stands in no place that changes on one page"
 
     def judge(self, document: Document) -> tuple[Verdict, Entry]:
         """Judge a document; also returns what is to be written of it, see `Entry`.
