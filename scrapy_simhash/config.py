@@ -160,12 +160,12 @@ class Config:
         return Rule(self.distance, self.rule)
 
     def _check_distance(self) -> None:
-        from scrapy_simhash.tables import parse_design  # noqa: PLC0415 - few need it
+        from scrapy_simhash.tables import DEFAULT_DESIGN, parse_design  # noqa: PLC0415 - few
 
         automatic = self.tables == "auto"
         try:
-            # `auto` makes four tables if other designs do not reach the distance.
-            complete = parse_design(4 if automatic else self.tables).reach_bits
+            # `auto` makes four tables in a new store.
+            complete = parse_design(DEFAULT_DESIGN if automatic else self.tables).reach_bits
         except ValueError as error:
             raise SettingError(f"SIMHASH_TABLES: {error}") from None
         if self.distance == UNSET_DISTANCE:

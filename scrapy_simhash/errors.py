@@ -1,4 +1,4 @@
-"""All errors that the package raises on purpose; each message names the cure.
+"""The errors that users of the package may meet; each message names the cure.
 
 `NearDuplicate`, which a spider gets, is not an error: see `spidermiddlewares`.
 """
@@ -24,7 +24,7 @@ class StoreMismatchError(StoreUnusableError):
 
 
 class StoreUnavailableError(StoreError):
-    """A write failed and changed nothing; later writes are tried again."""
+    """A read or a write failed, and nothing was changed; the next one may succeed."""
 
 
 class DamagedError(StoreError):

@@ -4,7 +4,7 @@
 
     bits 0-63   first fingerprint of the block, whole
     then for each next one:
-        code    of h, the position of the leading 1 of its XOR with the one before; see `huffman`
+        code    of h, the position of the leading 1 of its XOR with the one before
         h bits  of the XOR, right of that 1
     the rest    ones, less than the next entry needs
 

@@ -1,7 +1,7 @@
 """`scrapy simhash COMMAND`: the table of commands, and their parser.
 
 Every `scrapy` call imports this module, so it imports little; the modules of the commands are
-imported when one is called.
+imported when any is called.
 """
 
 from __future__ import annotations

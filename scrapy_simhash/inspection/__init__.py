@@ -1,1 +1,1 @@
-"""Inspect past decisions: log, explain, report."""
+"""Inspect past crawls: explain, report, rules for addresses."""

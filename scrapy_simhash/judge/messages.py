@@ -4,8 +4,8 @@
 
     to the judge        Open; then in any order Ask, Again, Settled, Gone, EndWaits; Close is the
                         last one
-    from the judge      Opened or Failed; then Said for each Ask, before it perhaps Refetch and
-                        Waits; Told; Closed is the last one
+    from the judge      Opened or Failed; then Said for each Ask, before it perhaps Waits;
+                        Refetch and Told at any time; Closed is the last one
 
 Which page a judge is at stands in memory that both share: one that hangs in native code runs no
 Python any more, so nothing in its process can bound its time. The crawl looks there, and kills it.
@@ -113,7 +113,7 @@ class Said(_Message, frozen=True):
     number: int
     decision: Decision | None = None
     young: bool = False  # the judge waits for what becomes of the page
-    waited_seconds: float = 0.0  # for a young one
+    waited_seconds: float = 0.0  # for a young page, or a second answer
     fingerprint: PageFingerprint | None = None
     text: str = ""
     reason: str = ""  # why the page was not judged or read; "" if it was
@@ -121,7 +121,7 @@ class Said(_Message, frozen=True):
 
 
 class Waits(_Message, frozen=True):
-    """A page waits for what becomes of a young one."""
+    """A page waits for what becomes of a young one, or for a second answer."""
 
     number: int
 
@@ -129,7 +129,7 @@ class Waits(_Message, frozen=True):
 class Refetch(_Message, frozen=True):
     """A page is to be asked for once more, to see what changes there by itself."""
 
-    number: int  # of the page that is judged, whose request is the model
+    number: int  # of the page whose request is the model; 0 for that of the last time
     document: int  # number of its document, or of a page that has none
     url: str  # its address
     pause_seconds: float = 0.0  # to be waited before

@@ -51,8 +51,7 @@ class Rule:
         distance: SIMHASH_DISTANCE, 0 to 15 bits.
         name: SIMHASH_RULE: with `plain` the distance alone decides, as in the paper; else
             `judging.rule.judge` does.
-        min_features: a text with fewer distinct features has no fingerprint; asked for plain
-            simhash only, which goes by main texts.
+        min_features: a text with fewer distinct features has no fingerprint.
     """
 
     distance: int

@@ -96,7 +96,7 @@ _SEEN = (
 # What is within an `object` shows where its data cannot be, and is the rest of the page where its
 # end is missing.
 _INVISIBLE = "script, style, noscript, template, iframe"
-# Content with fewer distinct words has no fingerprint (`judging.rule.MIN_FEATURES`); as a
+# Content with fewer distinct words has no fingerprint (`judging.documents.MIN_FEATURES`); as a
 # rule it is a paragraph beside a table, a list or an image. Chosen on the first corpus; on the
 # second one it finds six duplicates more, of 742, and one wrong one.
 _LEAST_FEATURES = 32

@@ -212,7 +212,7 @@ def _session(master: str | None) -> Iterator[SparkSession]:
 def _locate(spark: SparkSession, path: str) -> str:
     """Make a relative path absolute if Spark uses the file system of this machine."""
     # Spark would resolve it against the folder in which its Java process was started.
-    conf = spark.sparkContext._jsc.hadoopConfiguration()  # noqa: SLF001 - as in _exists
+    conf = spark.sparkContext._jsc.hadoopConfiguration()  # noqa: SLF001 - no other way
     local = str(conf.get("fs.defaultFS")).startswith("file:")
     return str(Path(path).absolute()) if local and "://" not in path else path
 
