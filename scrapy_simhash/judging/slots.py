@@ -660,7 +660,10 @@ def compare_values(
             ]
             yield change, numbers[0] == numbers[1]
         elif change.slot in mine and change.slot in theirs:
-            yield change, not mine[change.slot].isdisjoint(theirs[change.slot])
+            here, there = mine[change.slot], theirs[change.slot]
+            # What may be missing has changed where one answer alone lacks it.
+            if any(here | there):
+                yield change, any(here & there)
 
 
 def list_staying(changes: Collection[Change], *pages: Page, parts: bool) -> Iterator[Slot]:
