@@ -699,9 +699,9 @@ def _count_names(pair: _Pair) -> int:
         )
         if one or another:
             said.append(bool(one - another) + bool(another - one))
-    if not all(said):
-        return 0
-    return NAMES_WORDS * max(said, default=0) // 2
+    # Where one is the same, the other one counts only if each page says a word there alone.
+    most = max(said, default=0) - (not all(said))
+    return NAMES_WORDS * max(0, most) // 2
 
 
 def _find_address_word(pair: _Pair) -> str:

@@ -507,6 +507,21 @@ def test_contacts_on_two_hosts(said: str, *, dropped: bool) -> None:
     assert bool(list_dropped([*ARTICLES, *pages])) == dropped
 
 
+@pytest.mark.parametrize("site", [ARTICLES[:7], []])
+@pytest.mark.parametrize(
+    "names", ["<title>Shop</title><h1>{}</h1>", "<title>{}</title><h1>Shop</h1>"]
+)
+def test_things_on_two_hosts_with_one_template(names: str, site: list[tuple[str, str]]) -> None:
+    """A hostile review: of two shops of one make, all things of the second one were lost."""
+    terms = f"<p>{' '.join(make_words(900, 150))}"
+    things = ["Steel gasket", "Wool blanket", "Steel gasket, new"]
+    first, second, third = (f"{names.format(each)}<main>{terms}<p>{each}" for each in things)
+    pages = [("/item/7", first), ("http://other.example/item/9", second)]
+    assert list_dropped([*site, *pages]) == []
+    pages[1] = "http://other.example/item/9", third  # one name says more
+    assert list_dropped([*site, *pages]) == ["http://other.example/item/9"]
+
+
 @pytest.mark.parametrize(
     ("said", "other", "dropped"),
     [
