@@ -549,7 +549,7 @@ def _part_one_name(pair: _Pair) -> Iterator[str]:
             yield _find_edit(pair, pair.gaps if both else filter(pair.is_inside, pair.gaps))
             yield _find_strange(pair) if both else ""
         yield _find_two_names(pair)
-    elif not pair.one_address:
+    elif mine != theirs:
         # Mirrors may each add their own name to that of a page.
         for first, second, shown in _pair_names(page, kept):
             yield shown * set(first).isdisjoint(second)
@@ -703,9 +703,8 @@ def _count_names(pair: _Pair) -> int:
         )
         if one or another:
             said.append(bool(one - another) + bool(another - one))
-    # Where one is the same, the other one counts if each page says a word there alone, and not at
-    # one address, where it may have been edited.
-    most = max(said, default=0) - (not all(said)) * (1 + pair.one_address)
+    # Where one is the same, the other one counts only if each page says a word there alone.
+    most = max(said, default=0) - (not all(said))
     return NAMES_WORDS * max(0, most) // 2
 
 
