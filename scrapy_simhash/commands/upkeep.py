@@ -14,7 +14,6 @@ from scrapy_simhash.crawl.running import find_log
 from scrapy_simhash.errors import PartlyFailedError
 from scrapy_simhash.judge.log import find_crawl, read_log
 from scrapy_simhash.stores.opening import open_as_it_is, open_store
-from scrapy_simhash.stores.packing import compact
 from scrapy_simhash.stores.store import choose_distance
 from scrapy_simhash.stores.upkeep import add_duplicates
 from scrapy_simhash.tables import DEFAULT_DESIGN, parse_design
@@ -60,6 +59,8 @@ def _check(config: Config, options: Namespace) -> Iterator[Answer]:
     if options.tables is not None and not options.rebuild:
         raise ValueError(f"--tables {options.tables} needs --rebuild, which rewrites the tables")
     if options.compact:
+        from scrapy_simhash.stores.packing import compact  # noqa: PLC0415 - loads lmdb
+
         with open_as_it_is(config.store) as store, show_progress("packing the store"):
             yield compact(store)
     elif options.rebuild:

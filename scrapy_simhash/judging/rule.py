@@ -549,6 +549,10 @@ def _part_one_name(pair: _Pair) -> Iterator[str]:
             yield _find_edit(pair, pair.gaps if both else filter(pair.is_inside, pair.gaps))
             yield _find_strange(pair) if both else ""
         yield _find_two_names(pair)
+    elif mine != theirs:
+        # Mirrors may each add their own name to that of a page.
+        for first, second, shown in _pair_names(page, kept):
+            yield shown * set(first).isdisjoint(second)
     if paragraph := find_paragraph(side):
         yield f"a paragraph of its own: {paragraph!r}"
     if not pair.one_address:
@@ -699,9 +703,9 @@ def _count_names(pair: _Pair) -> int:
         )
         if one or another:
             said.append(bool(one - another) + bool(another - one))
-    if not all(said):
-        return 0
-    return NAMES_WORDS * max(said, default=0) // 2
+    # Where one is the same, the other one counts only if each page says a word there alone.
+    most = max(said, default=0) - (not all(said))
+    return NAMES_WORDS * max(0, most) // 2
 
 
 def _find_address_word(pair: _Pair) -> str:

@@ -118,7 +118,7 @@ def fingerprint_text(
     main_fingerprint, whole_fingerprint = simhash(*main_features), simhash(*whole_features)
     data = b""
     if page.data:
-        features = weigh_features(hash_tokens(tokenise(page.data), seed), 2)
+        features = weigh_features(hash_tokens(tokenise(normalise(page.data)), seed), 2)
         data = simhash(*features).to_bytes(8, "big")
     beside = *page.beside, *list_links_seen(page.links_seen)
     wording = pack(make_wording(whole, beside, seed, page.main_lines, page.tags))

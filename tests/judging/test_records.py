@@ -507,6 +507,24 @@ def test_contacts_on_two_hosts(said: str, *, dropped: bool) -> None:
     assert bool(list_dropped([*ARTICLES, *pages])) == dropped
 
 
+@pytest.mark.parametrize("site", [ARTICLES[:7], []])
+@pytest.mark.parametrize(("words", "other"), [(150, "Steel washer"), (900, "Wool blanket")])
+@pytest.mark.parametrize(
+    "names", ["<title>Shop</title><h1>{}</h1>", "<title>{}</title><h1>Shop</h1>"]
+)
+def test_things_of_one_template_on_two_hosts_or_at_one_address(
+    names: str, words: int, other: str, site: list[tuple[str, str]]
+) -> None:
+    """A hostile review: of two shops of one make, all things of the second one were lost."""
+    terms, things = f"<p>{' '.join(make_words(900, words))}", ("Steel gasket", other)
+    first, second = (f"{names.format(each)}<main>{terms}<p>{each}" for each in things)
+    pages = [("/item/7", first), ("http://other.example/item/9", second)]
+    assert list_dropped([*site, *pages]) == []
+    assert list_dropped([*site, ("/app#/item/7", first), ("/app#/item/8", second)]) == []
+    pages[1] = pages[1][0], first.replace("Shop", "Other shop")
+    assert list_dropped([*site, *pages]) == ["http://other.example/item/9"]
+
+
 @pytest.mark.parametrize(
     ("said", "other", "dropped"),
     [

@@ -164,3 +164,13 @@ ODD = "a_漢字カ々〇กั\u1031\u0301\u3099\ufe00\U000e0100\u200c\u200d\u09
 def test_no_word_is_lost(text: str) -> None:
     check_places(text)
     check_places(normalise(text))
+
+
+def test_data_are_read_as_texts_are() -> None:
+    """A store of before would else find no page again that a browser draws."""
+    names = " ".join(f"Item{number} \uff21\u00dc" for number in range(200))
+    one, other = (
+        fingerprint_page(f"<p>Loading</p><script>x = '{data}'</script>").facts.data_fingerprint
+        for data in (names, names.lower().replace("\uff41", "a"))
+    )
+    assert one == other != b""
