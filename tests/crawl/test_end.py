@@ -179,8 +179,8 @@ async def test_kept_pages_that_look_like_another_one_are_named(
         assert end.read() == ["Judged 24 pages: 24 new." + DETAILS, f"Kept: {said}"]
         told = report(tmp_path, tmp_path)
         assert told["said"]["look-alikes"] == f"Kept: {said}"
-        why = "not taken for what changes by itself: that page was asked for once more, and never "
-        why += "showed this"
+        why = "not taken for what changes by itself: that page was asked for once more, which did "
+        why += "not explain it"
         parted = {"pages": 16, "words": "110", "url": first, "like": like, "why": why}
         assert told["parted_by"] == [parted]
         written = (tmp_path / "report.html").read_text("utf-8")
