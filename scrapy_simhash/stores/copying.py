@@ -33,7 +33,7 @@ def back_up(store: Store, folder: Path) -> dict[str, Any]:
     """
     engine, target = store.engine, folder.parent.resolve() / folder.name
     if not isinstance(engine, LmdbEngine):
-        raise StoreError(f"{engine.url} is on a server, which makes its own backups (BGSAVE)")
+        raise StoreError(f"{engine.url} is in no folder; a server makes its own backups (BGSAVE)")
     if os.path.lexists(target):
         raise FileExistsError(f"{target} exists already; name a new folder")
     if target.is_relative_to(Path(engine.url).resolve()):
