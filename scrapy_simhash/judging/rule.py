@@ -53,6 +53,9 @@ LEAST_OF_TEMPLATE = 3
 STUB_WORDS = 32
 # Of the common words so many may be a page's own, at one address name, or where declared.
 OWN_SHARE = 0.15
+# Of a print view that declares its page more numbers may be its own, such a share of the common
+# words.
+_NUMBERS_OF_VIEW = 0.02
 # As so many own words names count that differ, half of it where one says more.
 NAMES_WORDS = 60
 # Two pages have so many words in common that are no template, on a known and an unknown host.
@@ -495,8 +498,15 @@ def _is_declared(pair: _Pair) -> bool:
     fields = page.words.main & (page.words.sizes[page.words.block_of] <= _CELL_WORDS)
     if (pair.side.alone & page.words.numbers & fields).any():
         return False
-    # More numbers are those of a list whose pages all declare the first one.
-    return bool((pair.side.own & page.words.numbers).sum() <= _MOST_CELLS)
+    # More are those of a list whose pages all declare the first one, or of somebody else's page;
+    # a print view may have the time when it was made, and how long that took. It says itself of
+    # what it is one; and that stands in the place of no other number.
+    numbers, theirs = (each.own & each.words.numbers for each in (pair.side, pair.other))
+    few = numbers.sum() <= _MOST_CELLS
+    if not few and plain_form(kept.facts.url) in page.facts.declared:
+        replaced = sum(int(numbers[here].sum()) for here, there in pair.gaps if theirs[there].any())
+        few = replaced <= _MOST_CELLS and numbers.sum() <= _NUMBERS_OF_VIEW * pair.common
+    return bool(few)
 
 
 def _is_of_one_size(gap: Gap) -> bool:

@@ -411,8 +411,8 @@ def test_a_declared_copy_with_other_numbers() -> None:
         assert list_dropped([*ARTICLES[:7], *pages]) == dropped
 
 
-def test_a_variant_that_declares_its_product() -> None:
-    """A size has its own number, price, weight and code."""
+def test_a_variant_that_declares_its_product_and_a_print_view_with_other_numbers() -> None:
+    """A size has its own number, price, weight and code; a print view says when it was made."""
     table = "<table><tr><td>No<td>{}<td>EUR<td>{}<td>g<td>{}<td>Code<td>{}</table>"
     product, size = (
         make_article(7, head=canonical("/article/7")).replace("</h1>", f"</h1>{table.format(*own)}")
@@ -420,6 +420,10 @@ def test_a_variant_that_declares_its_product() -> None:
     )
     pages = [*ARTICLES[:7], ("/article/7", product), ("/article/7?size=2", size)]
     assert list_dropped(pages) == []
+    printed = make_article(7, head=canonical("/article/7"))
+    printed = printed.replace("</footer>", "<p>Made on 12 5 2026 at 10 33 17</footer>")
+    pages = [*ARTICLES[:8], ("/print?id=7", printed)]
+    assert list_dropped(pages) == ["/print?id=7"]
 
 
 def test_a_view_of_a_page_with_much_beside_its_text() -> None:
