@@ -15,7 +15,7 @@ from scrapy_simhash.config import read_config
 from scrapy_simhash.crawl.policy import META_KEY, carries_item, mark_found
 from scrapy_simhash.crawl.running import tell_half
 from scrapy_simhash.downloadermiddlewares import SimhashDownloaderMiddleware
-from scrapy_simhash.judge.log import FOLLOW
+from scrapy_simhash.judge.log import DROPPING, FOLLOW
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -76,7 +76,7 @@ class SimhashSpiderMiddleware:
         if judging is None or page is None:
             return
         decision = page.decision
-        if decision.match_url and decision.action in {"drop", FOLLOW}:
+        if decision.match_url and decision.action in DROPPING:
             # Of the first ones, who watches a crawl sees what it does.
             level = logging.INFO if self._told < _DROPS_TOLD else logging.DEBUG
             both, extra = (decision.url, decision.match_url), {"spider": self._crawler.spider}

@@ -146,10 +146,11 @@ def add_commands(make: Make) -> None:
     )
     about = "fingerprints to look up: an archive, or one decimal number a line"
     query.add_argument("--queries", dest="queries_path", required=True, metavar="FILE", help=about)
+    stream: dict[str, Any] = {"default": inputs.STANDARD_STREAM, "metavar": "FILE"}
     for parser in (find, query):
         add = parser.add_mutually_exclusive_group().add_argument
         about = "an archive, or one decimal number a line (default: -, standard input)"
-        add("-i", "--input", dest="input_path", default="-", metavar="FILE", help=about)
+        add("-i", "--input", dest="input_path", help=about, **stream)
         add("--store", metavar="PATH", help="use the fingerprints of this store (folder or URL)")
     spark = make(
         "spark",

@@ -31,7 +31,7 @@ from scrapy_simhash.errors import InspectionError, StoreUnusableError
 from scrapy_simhash.inspection.comparing import compare_side_by_side
 from scrapy_simhash.judge.log import (
     ALL_CRAWLS,
-    FOLLOW,
+    DROPPING,
     FORGOTTEN,
     NOT_FOLLOWED,
     find_crawl,
@@ -103,7 +103,7 @@ class Figures:
             host, repeats = self._hosts[host_of(decision.url)], decision.status == "near_duplicate"
             host["judged"] += 1
             host["near_duplicates"] += repeats
-            host["dropped"] += repeats and decision.action in {"drop", FOLLOW}
+            host["dropped"] += repeats and decision.action in DROPPING
             host["dropped_bytes"] += (decision.body_bytes or 0) * (decision.action == "drop")
 
     def _add_near_duplicate(self, decision: Decision) -> None:

@@ -83,6 +83,7 @@ class _Page(NamedTuple):
     document: Document
     time: float
     since: float  # `time.monotonic`
+    body_bytes: int
 
 
 class CrawlJudge:
@@ -241,8 +242,9 @@ class CrawlJudge:
             time=began if page.time is None else page.time,
         )
         document = make_document(made, self._rule, page, scope)
-        asked = structs.replace(asked, page=page)
-        return _Page(asked, made, document, began, time.monotonic())
+        body_bytes = len(asked.body)
+        asked = structs.replace(asked, page=page, body=b"")  # while it waits
+        return _Page(asked, made, document, began, time.monotonic(), body_bytes)
 
     def _judge(
         self, page: _Page, trusted: Mapping[int, Collection[Change]] | None = None
@@ -333,7 +335,7 @@ class CrawlJudge:
             crawl=self._given.crawl,
             spider=self._given.spider,
             requested_url=page.asked.page.requested,
-            body_bytes=len(page.asked.body),
+            body_bytes=page.body_bytes,
             scope=facts.scope,
             words=facts.words,
             links=page.made.links,

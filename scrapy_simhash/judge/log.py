@@ -45,6 +45,7 @@ _Count = Annotated[int, msgspec.Meta(ge=0, le=2**53)]
 # Actions that lose something of a page, so that its original must have come through.
 LOSING = {"drop", "ignore-outlinks"}
 FOLLOW = "follow"  # a drop of the items only: the links are followed
+DROPPING = {"drop", FOLLOW}
 PASS = "pass"  # noqa: S105 - a near-duplicate that is kept
 JUDGED = {"new", "near_duplicate", "revisit"}  # statuses of pages that were compared
 NOT_FOLLOWED = "not_followed"  # the status of a link, in the log only

@@ -14,7 +14,7 @@ from scrapy_simhash.judging.words import Page
 from scrapy_simhash.pages.addresses import host_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Hashable, Iterable, Sequence
+    from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 
     from scrapy_simhash.judging.documents import Reading
     from scrapy_simhash.judging.slots import Change
@@ -74,6 +74,7 @@ class Hosts:
         self._recalls = recalls
         # Of a host: what its sample and noise were, the pages of that with all words, and the site.
         self._sites = OrderedDict[str, tuple["Hashable", dict[tuple[int, bytes], Page], Site]]()
+        self._words = 0  # of all these pages
         self._find_noise = lru_cache(_HOSTS_REMEMBERED)(lambda _: Noise())
         # By the address, the words that only pages have that were dropped where it was declared.
         self._find_claims = lru_cache(_HOSTS_REMEMBERED)(lambda _: dict[bytes, frozenset[str]]())
@@ -144,8 +145,9 @@ class Hosts:
         if len(sample) < LEAST_KNOWN:
             return MET if sample else UNKNOWN
         told = tuple(sample.items()), self.get_noise(url).version
-        before, pages, site = self._sites.pop(host, ((), {}, UNKNOWN))
+        before, pages, site = self._sites.get(host, ((), {}, UNKNOWN))
         if before != told:
+            words_before = _count_words(pages)
             # Most were in the sample before.
             missing = [number for number, digest in sample.items() if (number, digest) not in pages]
             records, wordings = documents.glance(missing), documents.get_wordings(missing)
@@ -155,9 +157,11 @@ class Hosts:
             }
             pages = {each: pages[each] for each in sample.items() if each in pages}
             site = Site({number: self.clean(page) for (number, _), page in pages.items()})
-        self._sites[host] = told, pages, site  # the last one
-        while len(self._sites) > 1 and sum(map(_weigh, self._sites.values())) > _WORDS_REMEMBERED:
-            self._sites.popitem(last=False)
+            self._sites[host] = told, pages, site
+            self._words += _count_words(pages) - words_before
+        self._sites.move_to_end(host)
+        while self._words > _WORDS_REMEMBERED and len(self._sites) > 1:
+            self._words -= _count_words(self._sites.popitem(last=False)[1][1])
         return site.without(without)
 
     def find_both(
@@ -175,5 +179,5 @@ def _list_urls(mine: str, theirs: str) -> tuple[str, ...]:
     return (mine, theirs) if host_of(mine) == host_of(theirs) else (mine,)
 
 
-def _weigh(known: tuple[Hashable, dict[tuple[int, bytes], Page], Site]) -> int:
-    return sum(len(page.words.tokens) for page in known[1].values())
+def _count_words(pages: Mapping[tuple[int, bytes], Page]) -> int:
+    return sum(len(page.words.tokens) for page in pages.values())

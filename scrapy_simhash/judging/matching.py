@@ -398,7 +398,7 @@ class Judge:
             if numbers.any() and judge(view, pages[1], *sites).one:
                 return itself
         stays = len(sought) < len(found)
-        return _STAYED if stays else "it stands in no place that changes on one page"
+        return _STAYED if stays else "no second answer could explain all of it"
 
     def judge(self, document: Document) -> tuple[Verdict, Entry]:
         """Judge a document; also returns what is to be written of it, see `Entry`.

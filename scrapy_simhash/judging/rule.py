@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache, reduce
 from itertools import compress
 from operator import and_
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import unquote
 
 import numpy as np
@@ -40,10 +40,8 @@ from scrapy_simhash.pages.features import normalise, tokenise
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
-    from scrapy_simhash.judging.words import Gap, Marks, Page
+    from scrapy_simhash.judging.words import Gap, Marks, Name, Page
     from scrapy_simhash.pages.facts import Facts
-
-    _Name: TypeAlias = tuple[str, ...]  # its words and signs
 
 # A host is known from so many pages; what a fifth of them have, three at least, is template.
 LEAST_KNOWN = 6
@@ -54,7 +52,7 @@ STUB_WORDS = 32
 # Of the common words so many may be a page's own, at one address name, or where declared.
 OWN_SHARE = 0.15
 # Of a print view that declares its page more numbers may be its own, such a share of the common
-# words.
+# words: a date, a time and a duration are some six, of 300 words.
 _NUMBERS_OF_VIEW = 0.02
 # As so many own words names count that differ, half of it where one says more.
 NAMES_WORDS = 60
@@ -103,7 +101,7 @@ class Ruling(NamedTuple):
     sides: tuple[Side, Side] | None = None
 
 
-def _find_shared(names: Sequence[_Name]) -> set[tuple[str, str]]:
+def _find_shared(names: Sequence[Name]) -> set[tuple[str, str]]:
     """Find what is the site's in the names of its pages, titles or headings.
 
     A number is known by the word before it, and is the site's where names share its value.
@@ -115,7 +113,7 @@ def _find_shared(names: Sequence[_Name]) -> set[tuple[str, str]]:
     return {each[:2] for each, times in values.items() if times > 1 and counted[each[:2]] >= least}
 
 
-def _key_words(name: _Name) -> list[tuple[str, str, str]]:
+def _key_words(name: Name) -> list[tuple[str, str, str]]:
     """Key the words of a name: a number by the word before it."""
     keyed, before = [], ""
     for word in name:
@@ -660,7 +658,7 @@ def _find_two_names(pair: _Pair) -> str:
     return found
 
 
-def _pair_names(page: Page, kept: Page) -> list[tuple[_Name, _Name, str]]:
+def _pair_names(page: Page, kept: Page) -> list[tuple[Name, Name, str]]:
     """Pair the titles, and the headings, of two pages where both have one, shown as two names."""
     first, second = page.facts, kept.facts
     shown = (first.title, second.title), (first.heading, second.heading)

@@ -307,7 +307,7 @@ def _learn_blocks(first: Page, second: Page, cleaned: Slots | None = None) -> It
         # Between two changed ones may be parts of one list.
         nexts = [*(start for start, *_ in gaps[1:]), len(mine) + _NEAR]
         gaps = [
-            gap if after - gap[1] < _NEAR else _trim(first, second, *gap)
+            gap if after - gap[1] < _NEAR else _trim(first.words, second.words, *gap)
             for gap, after in zip(gaps, nexts, strict=False)
         ]
     found: defaultdict[Slot, tuple[list[int], list[int]]] = defaultdict(lambda: ([], []))
@@ -382,20 +382,18 @@ def _are_others(mine: Sequence[str], theirs: Sequence[str]) -> bool:
 
 
 def _trim(
-    first: Page, second: Page, start: int, end: int, other_start: int, other_end: int
+    first: Words, second: Words, start: int, end: int, other_start: int, other_end: int
 ) -> tuple[int, int, int, int]:
     """Leave out the last changed blocks, if they are alike and have a tag of their own."""
-    mine, theirs = (
-        [(block.tag, text.split()) for block, text in zip(words.blocks, words.masked, strict=True)]
-        for words in (first.words, second.words)
-    )
     while start < end and other_start < other_end:
-        tag, n, m = mine[end - 1][0], end, other_end
-        while n > start and m > other_start and mine[n - 1][0] == tag == theirs[m - 1][0]:
+        tag, n, m = first.blocks[end - 1].tag, end, other_end
+        least = max(start, end - _MOST_CHANGED_BLOCKS)  # some 1 ms each
+        while n > least and m > other_start and first.blocks[n - 1].tag == tag:
             n, m = n - 1, m - 1
-            if not _compare(mine[n][1], theirs[m][1], _LEAST_ALIKE):
+            alike = _compare(first.masked[n].split(), second.masked[m].split(), _LEAST_ALIKE)
+            if second.blocks[m].tag != tag or not alike:
                 return start, end, other_start, other_end
-        if n == end or tag in {each for each, _ in mine[start:n]}:
+        if tag in {block.tag for block in first.blocks[start:n]}:
             break
         end, other_end = n, m
     return start, end, other_start, other_end

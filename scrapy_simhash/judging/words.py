@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     Hashes: TypeAlias = NDArray[np.uint64]
     Marks: TypeAlias = NDArray[np.bool_]
-    _Name: TypeAlias = tuple[str, ...]  # its words and signs
+    Name: TypeAlias = tuple[str, ...]  # its words and signs
 
 # Stands for any number, and before the first and behind the last word.
 _NUMBER, _BEFORE, _BEHIND = map(np.uint64, (3, 1, 2))
@@ -210,7 +210,7 @@ class Page(NamedTuple):
 
     facts: Facts
     words: Words
-    names: tuple[_Name, _Name]
+    names: tuple[Name, Name]
 
     @classmethod
     def make(cls, facts: Facts, wording: Wording) -> Page:
@@ -220,7 +220,7 @@ class Page(NamedTuple):
 
 
 @lru_cache(maxsize=8_192)
-def read_name(name: str) -> _Name:
+def read_name(name: str) -> Name:
     """List the words and signs of a name."""
     normal = normalise(name)
     return (*tokenise(normal), *_SIGNS_OF_NAMES.findall(normal))

@@ -20,7 +20,7 @@ import xxhash
 from scrapy_simhash.pages.facts import FINGERPRINT_BITS, SKETCH_BYTES
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator
 
     from numpy.typing import NDArray
 
@@ -152,15 +152,13 @@ def locate(text: str, tokens: Iterable[str]) -> Iterator[tuple[int, int]]:
 def read_words(text: str, seed: int = 0) -> HashedText:
     """Cut a text, any Unicode without lone surrogates, into words and hash these."""
     normal = normalise(text)
-    tokens = tokenise(normal)
-    return HashedText(normal, tokens, hash_tokens(tokens, seed))
+    return _hash(normal, tokenise(normal), seed)
 
 
-def hash_tokens(tokens: Sequence[str], seed: int) -> NDArray[np.uint64]:
-    """Hash each token of a text, in its order."""
+def _hash(normal: str, tokens: list[str], seed: int) -> HashedText:
     # Looking words up among those of other pages takes twice as long.
     hashes = map(xxhash.xxh3_64_intdigest, map(str.encode, tokens), repeat(seed))
-    return np.fromiter(hashes, np.uint64, len(tokens))
+    return HashedText(normal, tokens, np.fromiter(hashes, np.uint64, len(tokens)))
 
 
 @lru_cache(maxsize=1)  # of a page that is read, and then compared
@@ -188,7 +186,7 @@ def read_both(text: str, main_lines: tuple[int, int], seed: int) -> tuple[Hashed
     """
     normal = normalise(text)
     tokens, lines = cut_lines(normal)
-    whole = HashedText(normal, tokens, hash_tokens(tokens, seed))
+    whole = _hash(normal, tokens, seed)
     first, end = main_lines
     if first == end:
         return whole, whole

@@ -27,14 +27,12 @@ from scrapy_simhash.pages.features import (
     SKETCH_WINDOW,
     HashedText,
     hash_shingles,
-    hash_tokens,
     locate,
     normalise,
     read_both,
     read_words,
     simhash,
     sketch_text,
-    tokenise,
     weigh_features,
 )
 from scrapy_simhash.pages.turbohtml_reader import PageText, check_legible, decode, read
@@ -118,7 +116,7 @@ def fingerprint_text(
     main_fingerprint, whole_fingerprint = simhash(*main_features), simhash(*whole_features)
     data = b""
     if page.data:
-        features = weigh_features(hash_tokens(tokenise(normalise(page.data)), seed), 2)
+        features = weigh_features(read_words(page.data, seed).hashes, 2)
         data = simhash(*features).to_bytes(8, "big")
     beside = *page.beside, *list_links_seen(page.links_seen)
     wording = pack(make_wording(whole, beside, seed, page.main_lines, page.tags))

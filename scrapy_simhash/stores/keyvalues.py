@@ -140,7 +140,8 @@ class Engine(ABC):
     """
 
     shared: ClassVar[bool] = False
-    """Whether it is on a server: each read is a round trip, so it is worthwhile to read ahead."""
+    """Whether it is on a server: each read is a round trip, so it is worthwhile to read ahead; and
+    others may commit while a transaction only reads."""
     url: str
     """Where the store is, for display, without password."""
     readonly: bool

@@ -297,7 +297,7 @@ class Store(AbstractContextManager["Store"]):
     def check(self) -> list[str]:
         """Compare all tables, fingerprints and documents; returns the problems, one a line.
 
-        Others may commit meanwhile, so it lists only problems that every repeat finds.
+        Where others may commit meanwhile, it lists only problems that every repeat finds.
         """
 
         def find() -> list[str]:
@@ -306,7 +306,7 @@ class Store(AbstractContextManager["Store"]):
         if damage := self.engine.run(lambda _: self.engine.find_damage(), writing=False):
             return damage
         problems = find()
-        for _ in range(_CHECKS_BESIDE_OTHERS if problems else 0):
+        for _ in range(_CHECKS_BESIDE_OTHERS if self.engine.shared and problems else 0):
             again = {*find()}
             problems = [problem for problem in problems if problem in again]
         return problems
