@@ -140,8 +140,7 @@ class Engine(ABC):
     """
 
     shared: ClassVar[bool] = False
-    """Whether it is on a server: each read is a round trip, so it is worthwhile to read ahead; and
-    others may commit while a transaction only reads."""
+    """Whether it is on a server: each read is a round trip, in which others may commit."""
     url: str
     """Where the store is, for display, without password."""
     readonly: bool
