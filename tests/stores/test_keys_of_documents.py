@@ -175,14 +175,15 @@ def test_what_another_changes_in_a_page_is_known_at_once(home: str) -> None:
             store.write(change_and_give_up)
         assert store.read(find).pages == site.pages
         # A server has other users in this process, too.
-        with open_store(home) if store.url.startswith("unix:") else nullcontext(store) as other:
+        with open_store(home) if store.engine.shared else nullcontext(store) as other:
             judge(other, new)
             changed = store.read(find)
             assert changed is not site
             assert store.read(find) is changed
             judge(other, alter(new, title="another title"))
             assert store.read(find) is not changed
-        assert len(found._sites) == 1
+        words = sum(len(page.words.tokens) for page in site.pages)
+        assert (len(found._sites), found._words) == (1, words)
         assert store.check() == []
 
 

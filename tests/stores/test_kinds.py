@@ -115,7 +115,7 @@ def test_numbers_are_taken_once(home: str) -> None:
 def test_rows_are_those_of_dicts_and_sets(home: str) -> None:
     draw, rows = Random(1), Rows()  # noqa: S311 - reproducible
     with open_store(home) as store:
-        for _ in range(TRANSACTIONS // 10 if store.url.startswith("unix:") else TRANSACTIONS):
+        for _ in range(TRANSACTIONS // 10 if store.engine.shared else TRANSACTIONS):
             rows = transact(store, draw, rows, given_up=draw.random() < 0.2)
         found = store.read(lambda stored: [sorted(stored.values.scan(each)) for each in EVERY])
         assert found == [*map(rows.scan, EVERY)]
