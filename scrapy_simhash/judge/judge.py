@@ -388,12 +388,17 @@ class CrawlJudge:
         is_one = verdict.match is not None and verdict.match.document == document
         if used and page.asked.young and not self._waits_are_over:
             asked = kept
+            # What the original has not its answer does not show.
+            shown = Slots(used.values()).locate(kept.page, used)
+            told = {*shown, *(each.slot for each in (*own, *itself, *confirmed))}
+            lacking = {slot for slot in used if slot not in told}
             if (
-                fast.difference(each.slot for each in confirmed)
+                lacking
+                or fast.difference(each.slot for each in confirmed)
                 or (is_one and fast)
                 or not are_of_one_origin(mine.facts.url, kept.page.facts.url)
             ):
-                sought = tuple(used[slot] for slot in fast or used)
+                sought = tuple(used[slot] for slot in fast | lacking or used)
                 asked = Doubt(_PAGES_FROM + page.asked.number, mine, sought)
             if self._refetches.takes_check(asked, place, document, confirmed=is_one):
                 self._say(messages.Refetch(page.asked.number, asked.document, asked.page.facts.url))

@@ -165,7 +165,13 @@ class Refetches:
         self, place: str, used: Iterable[Change], fast: Collection[Slot]
     ) -> Iterator[Change]:
         """List the slots that changed on what was checked; those that are `fast` on pages."""
-        return (each for each in used if (place, each.slot, each.slot in fast) in self._confirmed)
+        seen = self._confirmed
+        return (
+            each
+            for each in used
+            if (place, each.slot, True) in seen
+            or (each.slot not in fast and (place, each.slot, False) in seen)
+        )
 
     def find_checked(self, place: str) -> tuple[int, bool]:
         """Return the document that is being checked for a place, or 0, and if it fails so far.
@@ -213,7 +219,7 @@ class Refetches:
             sought = asked.doubt.sought if is_page else noise.list_counting(url, seconds)
             found, changed = noise.check(sought, first, *answers, parts=is_page)
             asked = asked._replace(changed=(*asked.changed, *changed))
-            noise.note_texts(url, learn(first, answer), first.facts.title)
+            noise.note_texts(first.facts, learn(first, answer))
             slots = {each.slot for each in asked.changed}
             same = [each for each in found if each.slot not in slots]
             if same and self._ask_once_more(asked, answer, seconds, _MOST_ASKED):
@@ -246,7 +252,7 @@ class Refetches:
         if again and self._ask_once_more(asked, answer, seconds, _MOST_ASKED_IN_DOUBT):
             return True
         noise.test(asked.doubt.sought, first, answer)
-        noise.note_texts(url, changes, first.facts.title)
+        noise.note_texts(first.facts, changes)
         noise.add(url, changes, seconds, moving)
         return False
 
@@ -271,10 +277,14 @@ class Refetches:
     def note(self, asked: Asked, *, dropped: bool) -> None:
         """Note whether a drop came of a doubt."""
         place = host, _, far = _place(asked.doubt)
-        self._in_vain[place] = 0 if dropped else self._in_vain[place] + 1
-        if dropped and self._paid[host] < self._most:
-            self._paid[host] += 1
-            self._doubts[host, far] -= 1
+        self._in_vain[place] += 1
+        if dropped:
+            # It pays for those before it, too, which showed what it rests on.
+            left = self._most - self._paid[host]
+            paid = min(self._in_vain[place], self._doubts[host, far], left)
+            self._paid[host] += paid
+            self._doubts[host, far] -= paid
+            self._in_vain[place] = 0
 
 
 def _place(doubt: Doubt) -> _Place:

@@ -12,6 +12,7 @@ to be asked for once more, which shows what changes there by itself.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from dataclasses import dataclass, field
 from itertools import compress, islice
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -44,10 +45,11 @@ from scrapy_simhash.judging.rule import (
     find_declared,
     find_names_apart,
     judge,
+    name_view,
 )
 from scrapy_simhash.judging.slots import Slots, learn, may_be_doubted, show_standing
 from scrapy_simhash.judging.words import Page, compare_words, find_signs
-from scrapy_simhash.pages.addresses import are_of_one_origin, last_segment, plain_form
+from scrapy_simhash.pages.addresses import are_of_one_origin, host_of, parse_address, plain_form
 from scrapy_simhash.pages.facts import unpack
 
 if TYPE_CHECKING:
@@ -296,34 +298,39 @@ class Judge:
             (each for each in chosen if each[1].scope == facts.scope),
             key=lambda each: _rank(facts, *each),
         )[:MOST_COMPARED]
-        compared: list[_Compared] = []
+        page, compared = None, list[_Compared]()
+        if any(other.heading == facts.heading for _, other in found):
+            page = Page.make(facts, unpack(document.wording))
+            self.hosts.note(page)
         sites_of: dict[int, tuple[Site, Site]] = {}
         for candidate, other in found:
             without = own, candidate.number
             sites = self.hosts.find_both(self.documents, facts, other, without)
-            if why := find_names_apart(facts, other, *sites):
+            if why := find_names_apart(name_view(facts, other, sites[0]), other, *sites):
                 compared.append(_wrap(Ruling(one=False, why=why), candidate, (facts, other)))
             else:
                 sites_of[candidate.number] = sites
         wordings = self.documents.get_wordings(sites_of)
         if not wordings:
             return compared
-        page = Page.make(facts, unpack(document.wording))
+        page = page or Page.make(facts, unpack(document.wording))
         for candidate, other in found:
             number = candidate.number
             if number not in wordings:
                 continue
-            kept, sites = Page.make(other, wordings[number]), sites_of[number]
+            sites = sites_of[number]
+            mine = page.rename(name_view(facts, other, sites[0]))
+            kept = Page.make(other, wordings[number])
             if self.trusted is None:
-                pages = self.hosts.clean_both(page, kept)
+                pages = self.hosts.clean_both(mine, kept)
             else:
-                pages = Slots(self.trusted.get(number, ())).clean_both(page, kept)
+                pages = Slots(self.trusted.get(number, ())).clean_both(mine, kept)
             said = self._doubt_declared(judge(*pages, *sites), facts, other)
             answer = _wrap(said, candidate, (facts, other))
             answer = answer._replace(sites=sites, kept=Doubt(number, kept), pages=pages)
-            if said.one and pages != (page, kept) and not judge(page, kept, *sites).one:
-                seen = self.trusted[number] if self.trusted else self.hosts.list_noise(page, kept)
-                answer = answer._replace(noise=show_standing(seen, page, kept))
+            if said.one and pages != (mine, kept) and not judge(mine, kept, *sites).one:
+                seen = self.trusted[number] if self.trusted else self.hosts.list_noise(mine, kept)
+                answer = answer._replace(noise=show_standing(seen, mine, kept))
             compared.append(answer)
             if said.one and self._stand(candidate) == "got":
                 break
@@ -381,6 +388,10 @@ class Judge:
         if not may_be_doubted(pages[0].words, pages[1].words):
             return "too much differs"
         noise, found = self.hosts.get_noise(url), learn(*pages)
+        if host_of(page.facts.url) != host_of(url):
+            # What one of them is rid of already the other one has in the same place.
+            slots_found = {each.slot for each in found}
+            found += [each for each in learn(page, kept.page) if each.slot not in slots_found]
         sought = [each for each in found if not noise.is_ruled_out(url, each)]
         slots = Slots(sought)
         if sought and judge(*slots.clean_both(*pages), *sites).one:
@@ -390,7 +401,7 @@ class Judge:
             asked = itself if bar else kept
             return bar if bar and is_told else asked._replace(sought=tuple(sought))
         # Or the view of a page may have the time when it was made, of which that shows nothing.
-        is_view = bool(sites[0].list_views(page.facts.url, pages[1].facts.url))
+        is_view = sites[0].find_view(page.facts.url, pages[1].facts.url) is not None
         if is_view and (bar or not find_bar(itself)):
             side = compare_words(pages[0].words, pages[1].words, sites[0].mark(pages[0].words))
             numbers = side.own & side.words.numbers
@@ -519,12 +530,18 @@ def _rank_alike(compared: _Compared) -> tuple[object, ...]:
 
 
 def _are_called_alike(mine: str, theirs: str) -> bool:
-    """Whether two addresses may name one document: by all numbers of one, or by their last name."""
-    one, other = (url.partition("?")[0] for url in (mine, theirs))
-    numbers, others = set(_find_numbers(one)), set(_find_numbers(other))
-    if numbers and others:
-        return numbers <= others or others <= numbers
-    return last_segment(one) == last_segment(other)
+    """Whether two addresses may name one document: one has all numbers, or names, of the other."""
+    for find in (_find_numbers, _find_names):
+        one, other = (Counter(find(url.partition("?")[0])) for url in (mine, theirs))
+        if one and other:
+            return one <= other or other <= one
+    return True
+
+
+def _find_names(url: str) -> Sequence[str]:
+    """Find the names in the path of an address."""
+    address = parse_address(url)
+    return [name for name in address.path if name] if address else ()
 
 
 def _rank(page: Facts, candidate: Candidate, other: Facts) -> tuple[object, ...]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections import Counter, defaultdict
 from itertools import chain
+from math import inf
 from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
@@ -23,6 +24,7 @@ from scrapy_simhash.judging.slots import (
     Slot,
     Slots,
     compare_values,
+    list_single,
     list_staying,
     share_enough,
 )
@@ -32,6 +34,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 
     from scrapy_simhash.judging.words import Page
+    from scrapy_simhash.pages.facts import Facts
 
 _PAGES = 2
 # Of a single block, of 8 bytes.
@@ -114,7 +117,7 @@ class Noise:
         self._slots: dict[Hashable, Slots] = {}
         # The first titles of pages on which texts of single blocks were seen to change, and the
         # slots of which one did under two: others may show texts of their own page, as reviews.
-        self._titles: dict[tuple[Slot, int], str] = {}
+        self._called: dict[tuple[Slot, int], tuple[str, str]] = {}
         self._shared: set[Slot] = set()
         self.version, self.is_recalled = 0, False
 
@@ -155,7 +158,7 @@ class Noise:
         known = self._list_moving().union(moving)
         self._own[url] = tuple(each for each in changes if not each.weak or each.slot in known)
         for change in changes:
-            key = folder, change.slot
+            key = self._find_key(folder, change.slot) or (folder, change.slot)
             now = Seen(frozenset((url,)), change, seconds, change.slot in moving)
             before = self._seen.get(key) or self._earlier.get(key)
             if before is None:
@@ -173,16 +176,43 @@ class Noise:
                 self._seen[key] = before.join(now)
         self._touch()
 
-    def note_texts(self, url: str, changes: Iterable[Change], title: str) -> None:
-        """Note what else was seen in slots of single blocks, on a page with a title."""
+    def _find_key(self, folder: str, slot: Slot) -> tuple[str, Slot] | None:
+        """Find where a slot was seen: in a folder, or on all of the host; None if in neither."""
+        if (folder, slot) in self._seen:
+            return folder, slot
+        keys = [key for key in self._seen if key[1] == slot]
+        return keys[0] if len(keys) >= _PAGES else None
+
+    def note_texts(self, facts: Facts, changes: Iterable[Change]) -> None:
+        """Note what else was seen to change in slots of single blocks of a page."""
         for change in changes:
-            for text in change.texts if len(self._titles) < _MOST_TEXTS * MOST_SLOTS else ():
-                if self._titles.setdefault((change.slot, text), title) != title:
+            for text in change.texts:
+                if self._is_shared(facts, change.slot, text):
                     self._shared.add(change.slot)
-            if change.texts and (seen := self._seen.get((folder_of(url), change.slot))):
-                texts = seen._replace(change=seen.change._replace(texts=change.texts))
-                self._seen[folder_of(url), change.slot] = seen.join(texts)
-                self._touch()
+            self._add_texts(facts.url, change.slot, change.texts)
+
+    def note_page(self, page: Page) -> None:
+        """Note what a page has in slots of single blocks: what two pages say is of neither."""
+        facts = page.facts
+        changes = [each for each in self.list_counting(facts.url, inf) if each.slot.kind == BLOCK]
+        for slot, text in list_single(changes, page) if changes else ():
+            if self._is_shared(facts, slot, text):
+                self._add_texts(facts.url, slot, {text})
+
+    def _is_shared(self, page: Facts, slot: Slot, text: int) -> bool:
+        """Whether a text was seen in a slot of another page, by title and heading."""
+        if len(self._called) >= _MOST_TEXTS * MOST_SLOTS:
+            return False
+        title, heading = self._called.setdefault((slot, text), (page.title, page.heading))
+        return page.title != title and (page.heading != heading or not heading)
+
+    def _add_texts(self, url: str, slot: Slot, texts: Collection[int]) -> None:
+        key = self._find_key(folder_of(url), slot)
+        seen = self._seen[key] if key else None
+        if key and seen and not seen.change.texts.issuperset(texts):
+            more = seen._replace(change=seen.change._replace(texts=frozenset(texts)))
+            self._seen[key] = seen.join(more)
+            self._touch()
 
     def describe(self) -> Measured:
         """Return what was seen, for the store."""
@@ -203,7 +233,7 @@ class Noise:
     def test(self, sought: Collection[Change], first: Page, second: Page) -> None:
         """Note which slots are the same in two answers to one address."""
         folder = folder_of(first.facts.url)
-        for change, is_same in compare_values(sought, first, second):
+        for change, is_same in compare_values(sought, first, second, both_lack=True):
             if is_same:
                 self._tested[change.slot][folder] += 1
 

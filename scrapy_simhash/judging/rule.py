@@ -13,10 +13,12 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache, reduce
 from itertools import compress
 from operator import and_
+from os.path import commonprefix
 from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import unquote
 
 import numpy as np
+from msgspec import structs
 
 from scrapy_simhash.judging.words import (
     Counts,
@@ -26,6 +28,7 @@ from scrapy_simhash.judging.words import (
     count_same,
     find_gaps,
     find_signs,
+    leave_out,
     read_name,
 )
 from scrapy_simhash.pages.addresses import (
@@ -40,7 +43,7 @@ from scrapy_simhash.pages.features import normalise, tokenise
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
-    from scrapy_simhash.judging.words import Gap, Marks, Name, Page
+    from scrapy_simhash.judging.words import Gap, Hashes, Marks, Name, Page
     from scrapy_simhash.pages.facts import Facts
 
 # A host is known from so many pages; what a fifth of them have, three at least, is template.
@@ -83,6 +86,10 @@ _CELL_WORDS, _MOST_CELLS = 4, 2
 _SHARE_OF_ENDS = 0.03
 _TWO_DATA = "little text and much data, from which a browser may draw two pages"
 OTHER_REST = "other words beyond those that are kept"
+# So many names of an address are its outer ones, from either end.
+_OUTER = 2
+# Of what titles begin and end with, whole words.
+_BEGIN, _END = re.compile(r"(?s).*\W"), re.compile(r"(?s)\W.*")
 _A_NUMBER = re.compile(r"\d")
 _IDENTIFIER = re.compile(r"/((?=(?:[^/\d]*\d){3})(?![^/]*\d\.\d)[^/]+)/[^/]+$")
 
@@ -125,12 +132,79 @@ def _key_words(name: Name) -> list[tuple[str, str, str]]:
     return keyed
 
 
+class Form(NamedTuple):
+    """What all pages have in common whose addresses have one part, see `list_parts`.
+
+    Attributes:
+        begin: of their titles.
+        end: of these.
+        words: hashes of those that all say, ascending.
+        headings: of some of them.
+    """
+
+    begin: str
+    end: str
+    words: Hashes
+    headings: frozenset[str]
+
+    @classmethod
+    def make(cls, page: Page) -> Form:
+        """Make what one page has."""
+        title, words = page.facts.title, np.unique(page.words.hashes)
+        return cls(title, title, words, frozenset((page.facts.heading,)))
+
+    def join(self, other: Form) -> Form:
+        """Return what these and other pages have in common."""
+        return Form(
+            commonprefix([self.begin, other.begin]),  # noqa: RUF071 - of characters
+            commonprefix([self.end[::-1], other.end[::-1]])[::-1],  # noqa: RUF071
+            np.intersect1d(self.words, other.words, assume_unique=True),
+            self.headings if self.is_known else self.headings | other.headings,
+        )
+
+    def merge(self, other: Form) -> Form:
+        """Return what a page has that is of these and of others."""
+        begins, ends = (self.begin, other.begin), (self.end, other.end)
+        words = np.union1d(self.words, other.words)
+        return self._replace(begin=max(begins, key=len), end=max(ends, key=len), words=words)
+
+    @property
+    def is_known(self) -> bool:
+        """Whether enough pages were met to tell what is their own."""
+        return len(self.headings) >= LEAST_OF_TEMPLATE
+
+    def cut(self, title: str) -> str:
+        """Cut out of a title what all have, in whole words."""
+        begin, end = _BEGIN.match(self.begin), _END.search(self.end)
+        size = len(end[0]) if end else 0
+        return title[len(begin[0]) if begin else 0 : len(title) - size].strip()
+
+
+def list_parts(url: str) -> set[str]:
+    """List parts of an address that many pages may have: host, outer names, and parameters.
+
+    >>> sorted(list_parts("http://a.example/print/jobs/17?lang=en"))
+    ['-1/17', '-2/jobs', '/print', '//jobs', '?lang', 'a.example']
+    """
+    address = parse_address(url)
+    if address is None:
+        return set()
+    path = [name for name in address.path if name]
+    parts = {"/" * n + name for n, name in enumerate(path[:_OUTER], 1)}
+    parts |= {f"-{n}/{name}" for n, name in enumerate(path[: -_OUTER - 1 : -1], 1)}
+    return parts | {f"?{pair.partition('=')[0]}" for pair in address.query} | {address.host}
+
+
+NO_FORMS: Mapping[str, Form] = {}
+
+
 class Site:
     """A sample of the pages of a host, without those that are compared.
 
     Args:
         pages: of the sample, by number.
         is_met: pages of the host are kept, too few as they may be.
+        forms: what pages have in common, by the parts of their addresses; all that were met.
 
     Attributes:
         sample: as given.
@@ -138,8 +212,14 @@ class Site:
         known: whether enough are.
     """
 
-    def __init__(self, pages: Mapping[int, Page], *, is_met: bool = False) -> None:
-        self.sample = dict(pages)
+    def __init__(
+        self,
+        pages: Mapping[int, Page],
+        *,
+        is_met: bool = False,
+        forms: Mapping[str, Form] = NO_FORMS,
+    ) -> None:
+        self.sample, self.forms = dict(pages), forms
         self._is_met = is_met or bool(pages)
         self.known = len(pages) >= LEAST_KNOWN
         self.pages = [*pages.values()] if self.known else []
@@ -149,7 +229,7 @@ class Site:
         rest = {number: page for number, page in self.sample.items() if number not in numbers}
         if len(rest) == len(self.sample):
             return self
-        return Site(rest, is_met=True)
+        return Site(rest, is_met=True, forms=self.forms)
 
     @cached_property
     def counted(self) -> Counts:
@@ -230,12 +310,21 @@ class Site:
             and address.path[:depth] != other.path[:depth]
         ]
 
-    def list_views(self, mine: str, theirs: str) -> list[Page]:
-        """List such views as the one of two addresses is of the other one's page."""
-        (rest, end), (other_rest, other_end) = self.part(mine), self.part(theirs)
-        if rest != other_rest or end == other_end or not end.startswith(other_end):
-            return []
-        return [page for page in self.pages if self.part(page.facts.url)[1] == end]
+    def find_view(self, mine: str, theirs: str) -> Form | None:
+        """Find what all such views have as the one of two addresses is of the other one's page.
+
+        None if it is none: its address is that of the page with a name, host or parameter more.
+        """
+        one, other = parse_address(mine), parse_address(theirs)
+        rest = iter(one.path) if one else iter(())
+        if one is None or other is None or not all(name in rest for name in other.path):
+            return None
+        more = {*one.path} - {*other.path}
+        if any(map(_A_NUMBER.search, more)):
+            return None
+        found = (self.forms.get(part) for part in list_parts(mine) - list_parts(theirs))
+        forms = [form for form in found if form and form.is_known]
+        return reduce(Form.merge, forms) if forms else None
 
     def are_two_folders(self, first: str, second: str) -> bool:
         """Whether folders make two addresses with one name two: /7/view, /8/view; /rome/rooms.
@@ -267,6 +356,20 @@ class Site:
         return not any(each[: depth + 1] in folders for each in others)
 
 
+def name_view(page: Facts, kept: Facts, site: Site) -> Facts:
+    """Return a page, under the title of the kept one if it is a view of that with its heading.
+
+    That is if what no other such view has in its title begins that of the page: "Tea - Print",
+    "Tea | Board".
+    """
+    if page.title != kept.title and page.heading == kept.heading != "":
+        view = site.find_view(page.url, kept.url)
+        own = view.cut(page.title) if view else ""
+        if own and re.match(rf"{re.escape(own)}(?!\w)", kept.title):
+            return structs.replace(page, title=kept.title)
+    return page
+
+
 UNKNOWN = Site({})
 MET = Site({}, is_met=True)
 
@@ -291,6 +394,7 @@ def judge(page: Page, kept: Page, site: Site, other_site: Site) -> Ruling:
         other_site: of the kept one; both are known, or none is.
     """
     urls = page.facts.url, kept.facts.url
+    page, kept = leave_out(page, urls[1]), leave_out(kept, urls[0])
     one_address = _is_one_address(*urls)
     template, others = site.mark(page.words), other_site.mark(kept.words)
     side = compare_words(page.words, kept.words, template)
@@ -305,6 +409,9 @@ def judge(page: Page, kept: Page, site: Site, other_site: Site) -> Ruling:
         ruling = _judge_other_name(pair)
     else:
         ruling = _judge_one_name(pair)
+        if not ruling.one and pair.view is not None:
+            strict = _judge_other_name(pair)
+            ruling = strict if strict.one else ruling
     return ruling._replace(sides=(side, other))
 
 
@@ -337,9 +444,9 @@ class _Pair:
         )
 
     @cached_property
-    def views(self) -> list[Page]:
-        """Such views of other pages as the page is of the kept one."""
-        return self.sites[0].list_views(self.page.facts.url, self.kept.facts.url)
+    def view(self) -> Form | None:
+        """What all such views of other pages have as the page is of the kept one, if it is one."""
+        return self.sites[0].find_view(self.page.facts.url, self.kept.facts.url)
 
 
 def find_names_apart(page: Facts, kept: Facts, site: Site, other_site: Site) -> str:
@@ -403,10 +510,11 @@ def _part_other_names(pair: _Pair) -> Iterator[str]:
             yield shown
     yield OTHER_REST * _says_other_rest(page, kept)
     for side, whose in ((pair.side, "this page"), (pair.other, "the kept page")):
-        if side.own.sum() > INSERTED_SHARE * pair.common:
+        is_whole = side is pair.other and pair.view is not None
+        if side.own.sum() > INSERTED_SHARE * pair.common and not is_whole:
             yield f"own words of {whose}: {side.words.show(side.own)!r}"
     yield _find_replaced(pair)
-    if not pair.views:
+    if pair.view is None:
         yield _find_address_word(pair)
     if signs := find_signs(page.words, kept.words):
         yield f"other signs: {signs[0]!r} / {signs[1]!r}"
@@ -429,14 +537,14 @@ def _find_replaced(pair: _Pair) -> str:
     words, kept = pair.page.words, pair.kept.words
     for gap in pair.gaps:
         here, there = words.tokens[gap.here], kept.tokens[gap.there]
-        if not here:  # of the kept page
+        if not here or _is_frame(pair, gap):  # of the kept page, or of all such views
             continue
-        if there and not _is_frame(pair, gap):
+        if there:
             return "words in the place of others: {!r} / {!r}".format(*_show_apart(here, there))
-        own, main = pair.side.own[gap.here], words.main[gap.here]
+        own = pair.side.own[gap.here]
         # Of few values each may be on a fifth of the pages: "sold out".
-        in_main = (own & main if there else main).any()
-        if in_main or (own.any() if pair.views else 0 < own.sum() <= FIELD_WORDS):
+        in_main = words.main[gap.here].any()
+        if in_main or (own.any() if pair.view is not None else 0 < own.sum() <= FIELD_WORDS):
             return f"own words: {' '.join(here[:_WORDS_SHOWN])!r}"
     # What the kept page has as often is elsewhere there.
     mine, theirs = Counter(words.texts), Counter(kept.texts)
@@ -463,19 +571,12 @@ def _show_apart(here: Sequence[str], there: Sequence[str]) -> Iterator[str]:
 def _is_frame(pair: _Pair, gap: Gap) -> bool:
     """Whether a gap is at an end of both pages, one a view, and all such views say its words."""
     words, kept, (here, there) = pair.page.words, pair.kept.words, gap
-    is_short, few = there.stop - there.start <= FIELD_WORDS, len(pair.views) < LEAST_OF_TEMPLATE
+    is_short = 0 < there.stop - there.start <= FIELD_WORDS
     mine, theirs = set(words.tokens[here]), set(kept.tokens[there])
     is_edit = _is_of_one_size(gap) and 2 * len(mine & theirs) > min(len(mine), len(theirs))
-    if (
-        few
-        or pair.is_inside(gap)
-        or is_short
-        or is_edit
-        or (pair.side.own & words.numbers)[here].any()
-    ):
+    if not pair.view or pair.is_inside(gap) or is_short or is_edit:
         return False
-    said = set(compress(words.tokens[here], ~words.numbers[here]))
-    return all(said.issubset(view.words.tokens) for view in pair.views)
+    return bool(np.isin(words.hashes[here], pair.view.words).all())
 
 
 def _is_declared(pair: _Pair) -> bool:

@@ -35,9 +35,10 @@ if TYPE_CHECKING:
     _Row: TypeAlias = tuple[str, str]  # of blocks with one tag: what stands before, and the tag
     _Numbers: TypeAlias = dict[tuple[str, ...], tuple[int, str]]  # by what is around: place, word
 
-# A slot of words: the two words before and behind it, digits masked, within its block.
+# A slot of words: the words before and behind it, digits masked, within its block; two, or before
+# it more, until two of them are no numbers: "s, 01 dec 2026 10:15:02".
 WORDS, BLOCKS, BLOCK, NAMES = "words", "blocks", "block", "name"
-_AROUND = 2
+_AROUND, _MOST_BEFORE = 2, 4
 _MAIN_HEADING = "h1"
 _START, _END, _NUMBER, _NAME = "^", "$", ANY_NUMBER, "<name>"
 # Blocks are two answers of one if so many of their words are the same.
@@ -125,14 +126,19 @@ def _mask(word: str) -> str:
 def _find_context(
     tokens: Sequence[str], start: int, end: int
 ) -> tuple[tuple[str, ...], tuple[str, ...]] | None:
-    """Return the two words before and behind a stretch of a block; None if they tell no place."""
-    before = (_START, _START, *map(_mask, tokens[max(0, start - _AROUND) : start]))[-_AROUND:]
+    """Return the words before and behind a stretch of a block; None if they tell no place."""
+    all_before = (_START, _START, *map(_mask, tokens[max(0, start - _MOST_BEFORE) : start]))
     behind = (*map(_mask, tokens[end : end + _AROUND]), _END, _END)[:_AROUND]
-    real = sum(word not in {_START, _END, _NUMBER} for word in before + behind)
+    for size in range(_AROUND, min(_MOST_BEFORE, len(all_before)) + 1):
+        before = all_before[-size:]
+        real = sum(word not in {_START, _END, _NUMBER} for word in before + behind)
+        if real >= _AROUND:
+            return before, behind
+    before = all_before[-_AROUND:]
     # "Views: 53"; or "53 views, 6 replies", where the rest of the block may stay.
     counts = before == (_START, _START) and behind[1] == _NUMBER
     label = real == 1 and (counts or (_START in before and behind == (_END, _END)))
-    return (before, behind) if real >= _AROUND or label else None
+    return (before, behind) if label else None
 
 
 def list_anchors(page: Page) -> list[_Anchored]:
@@ -362,14 +368,19 @@ def _does_stay(texts: Sequence[Sequence[str]], counts: Sequence[Counter[str]]) -
     Or a number within a single block that is not beside what changed: "53 views, 27 rooms".
     """
     if max(map(len, texts)) == 1:
-        mine, *others = (" ".join(each).split() for each in texts)
-        runs = chain.from_iterable(_list_runs(mine, theirs) for theirs in others)
-        left = set(range(len(mine))).difference(*(range(start, end) for start, end, *_ in runs))
-        return any(_DIGIT.search(mine[n]) for n in left)
+        return any(map(_DIGIT.search, _list_left_words(texts)))
     both = {*texts[0]}.intersection(*texts[1:])
     stay = [block for block in both if all(times[block] == 1 for times in counts)]
     few = len(stay) <= _MOST_STAYING * min(map(len, texts))
     return any(len(block.split()) > _WORDS_OF_PART for block in stay) or not few
+
+
+def _list_left_words(texts: Sequence[Sequence[str]]) -> list[str]:
+    """List the words of a block that others have, too, and that are of no clock that changed."""
+    mine, *others = (" ".join(each).split() for each in texts)
+    runs = chain.from_iterable(_list_runs(mine, theirs) for theirs in others)
+    left = set(range(len(mine))).difference(*(range(start, end) for start, end, *_ in runs))
+    return [mine[n] for n in sorted(left)]
 
 
 def _are_others(mine: Sequence[str], theirs: Sequence[str]) -> bool:
@@ -521,7 +532,7 @@ class Slots:
         self._texts: defaultdict[Slot, list[Collection[int]]] = defaultdict(list)
         for slot, most, *_, texts in changes:
             if slot.kind == WORDS:
-                self._words[slot.before].append((slot, most))
+                self._words[slot.before[-_AROUND:]].append((slot, most))
             elif slot.kind in {BLOCKS, BLOCK}:
                 self._blocks[slot.before[0]].add(slot)
                 self._texts[slot].append(texts)
@@ -567,6 +578,11 @@ class Slots:
         for start in (0, *found) if _START in self._lasts else found:
             # `masked` is two words ahead.
             for slot, most in self._words.get((masked[start], masked[start + 1]), ()):
+                if (
+                    tuple(masked[max(0, start + _AROUND - len(slot.before)) : start + _AROUND])
+                    != slot.before
+                ):
+                    continue
                 for end in range(start, min(len(shapes), start + _LONGER * max(most, 1)) + 1):
                     goes_on = start < end < len(shapes) and masked[end + 2] == _NUMBER
                     if (masked[end + 2], masked[end + 3]) == slot.behind and not goes_on:
@@ -580,14 +596,18 @@ class Slots:
     def clean_both(self, page: Page, kept: Page) -> tuple[Page, Page]:
         """Clean two pages; a block of the kept one, whatever it says, as that of the other one.
 
-        But one that was seen to change stays where what the page says in its place was not.
+        But one that was seen to change stays where what the page says in its place was not; and
+        what both say stays in both, as what follows where an advertisement is missing.
         """
         if not self:
             return page, kept
         here = self.locate(page)
         there = self.locate(kept, here)
-        for slot in [each for each in there if each.kind == BLOCK and each not in here]:
-            del there[slot]
+        said = set(page.words.texts)
+        for slot in [each for each in there if each.kind == BLOCK]:
+            blocks = _find_blocks(kept.words, there[slot])
+            if slot not in here or not said.isdisjoint(kept.words.texts[n] for n in blocks):
+                del there[slot]
         return self._cut(page, here), self._cut(kept, there)
 
     def _cut(self, page: Page, located: _Located) -> Page:
@@ -638,10 +658,21 @@ def _find_blocks(words: Words, places: Iterable[tuple[int, int]]) -> list[int]:
     return sorted({n for start, end in places for n in words.block_of[start:end].tolist()})
 
 
+def list_single(changes: Collection[Change], page: Page) -> Iterator[tuple[Slot, int]]:
+    """List the slots of single blocks on a page, each with the digest of its text there."""
+    located = Slots(changes).locate(page, {change.slot for change in changes})
+    for slot, places in located.items():
+        for n in _find_blocks(page.words, places):
+            yield slot, _digest(page.words.texts[n])
+
+
 def compare_values(
-    changes: Collection[Change], first: Page, second: Page
+    changes: Collection[Change], first: Page, second: Page, *, both_lack: bool = False
 ) -> Iterator[tuple[Change, bool]]:
-    """List the slots that both of two answers have, each with whether it is the same anywhere."""
+    """List the slots that both of two answers have, each with whether it is the same anywhere.
+
+    Those in which neither says a word only if `both_lack`: they are the same.
+    """
     slots = Slots(changes)
     mine, theirs = (
         {
@@ -660,8 +691,8 @@ def compare_values(
         elif change.slot in mine and change.slot in theirs:
             here, there = mine[change.slot], theirs[change.slot]
             # What may be missing has changed where one answer alone lacks it.
-            if any(here | there):
-                yield change, any(here & there)
+            if any(here | there) or both_lack:
+                yield change, any(here & there) or not any(here | there)
 
 
 def list_staying(changes: Collection[Change], *pages: Page, parts: bool) -> Iterator[Slot]:
@@ -675,19 +706,15 @@ def list_staying(changes: Collection[Change], *pages: Page, parts: bool) -> Iter
                 [page.words.texts[n] for n in _find_blocks(page.words, places[slot])]
                 for page, places in zip(pages, found, strict=True)
             ]
-            # Of one block words may stay that the other page lacks: "The red house: 53 saw it".
-            others = kept[slot].split()
-            said = [
-                [word for word in " ".join(each).split() if word not in others]
-                if slot.kind == BLOCK
-                else each
-                for each in texts
-            ]
-            both = Counter(said[0])
-            for each in said[1:]:
-                both &= Counter(each)
-            same, *sizes = (
-                sum(len(text.split()) for text in each) for each in (both.elements(), *texts)
-            )
+            sizes = [sum(len(text.split()) for text in each) for each in texts]
+            if max(map(len, texts)) == 1:
+                # Of one block words may stay that the other page lacks: "The red house: 53 saw it".
+                others = kept[slot].split() if slot.kind == BLOCK else ()
+                same = sum(word not in others for word in _list_left_words(texts))
+            else:
+                both = Counter(texts[0])
+                for each in texts[1:]:
+                    both &= Counter(each)
+                same = sum(len(text.split()) for text in both.elements())
             if same >= _LEAST_SHARED * max(sizes) or (parts and _does_stay(texts, counts)):
                 yield slot

@@ -215,8 +215,30 @@ class Page(NamedTuple):
     @classmethod
     def make(cls, facts: Facts, wording: Wording) -> Page:
         """Make a page with all its words but those of its own address, if it writes that out."""
-        words = read_words(wording, facts.url)
-        return cls(facts, words, (read_name(facts.title), read_name(facts.heading)))
+        return cls(facts, read_words(wording, facts.url), ((), ())).rename(facts)
+
+    def rename(self, facts: Facts) -> Page:
+        """Return the page as it is called in `facts`."""
+        return Page(facts, self.words, (read_name(facts.title), read_name(facts.heading)))
+
+
+def leave_out(page: Page, url: str) -> Page:
+    """Leave another page's address out of a text that writes it out with its host."""
+    address, _, query = url.partition("://")[2].partition("#")[0].partition("?")
+    path = address.partition("/")[2].strip("/")
+    words = page.words
+    if not path or path.lower() not in words.wording.text:
+        return page
+    first = [*tokenise(normalise(address))]
+    longest = [*first, *tokenise(normalise(query))]
+    marked = np.zeros(len(words.tokens), np.bool_)
+    places = (n for n, word in enumerate(words.tokens) if word == first[0])
+    for n in places:
+        for written in (longest, first):
+            if words.tokens[n : n + len(written)] == written:
+                marked[n : n + len(written)] = True
+                break
+    return page._replace(words=words.without(marked)) if marked.any() else page
 
 
 @lru_cache(maxsize=8_192)

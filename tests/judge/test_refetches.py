@@ -12,7 +12,7 @@ from scrapy_simhash.judge import refetches as module
 from scrapy_simhash.judge.links import LinkTable
 from scrapy_simhash.judge.refetches import Refetches
 from scrapy_simhash.judging.hosts import Hosts
-from scrapy_simhash.judging.matching import Doubt
+from scrapy_simhash.judging.matching import Doubt, _are_called_alike
 from scrapy_simhash.judging.words import Page
 from scrapy_simhash.pages.facts import NO_LINKS, Facts, Wording
 from scrapy_simhash.pages.fingerprint import read_links
@@ -116,6 +116,35 @@ def test_doubts_of_which_drops_come_are_free() -> None:
         if found := refetches.end(number):
             refetches.note(found, dropped=True)
     assert asked == [1, 2, 3, 4]
+
+
+def test_a_drop_pays_for_the_doubts_that_showed_what_it_rests_on() -> None:
+    """A slot counts once two pages showed it, so the first one is always in vain."""
+    refetches, asked = make_refetches(2), []
+    for number in range(1, 9):
+        if refetches.find_bar(doubt(number)):
+            break
+        refetches.take(doubt(number))
+        asked.append(number)
+        if found := refetches.end(number):
+            refetches.note(found, dropped=number == 2)
+    assert asked == [1, 2, 3, 4]
+
+
+@pytest.mark.parametrize(
+    ("kept", "far"),
+    [
+        ("http://a.example/shop/kettle", False),
+        ("http://a.example/kettle?page=1", False),
+        ("http://a.example/tools/kettle", True),
+        ("http://a.example/kettles", True),
+        ("http://a.example/shop/7/kettle", True),
+    ],
+)
+def test_addresses_that_may_name_one_document(kept: str, *, far: bool) -> None:
+    """Of two folders with pages of one name all doubts were had before copies came."""
+    page = "http://a.example/shop/9/kettle" if "7" in kept else "http://a.example/shop/kettle"
+    assert _are_called_alike(page, kept) != far
 
 
 def test_a_folder_that_is_looked_at_often_leaves_some_to_others() -> None:

@@ -135,7 +135,8 @@ ADS = ("buy a lamp of glass today", "rent the blue house by the sea")
 
 def show_article(own: str, *ad: str) -> Page:
     lines = ("advertisement", *ad, own, TEXT[0])
-    return make(*lines, tags=f"div{' p' * len(lines[1:])}", url=f"{URL}/{own[0]}")
+    page = make(*lines, tags=f"div{' p' * len(lines[1:])}", url=f"{URL}/{own[0]}")
+    return page._replace(facts=replace(page.facts, title=own[0]))
 
 
 def test_an_advertisement_among_paragraphs_is_one_that_was_seen_to_change() -> None:
@@ -147,7 +148,7 @@ def test_an_advertisement_among_paragraphs_is_one_that_was_seen_to_change() -> N
     for own, ads in (("a paragraph", ADS), ("b paragraph", ADS[::-1])):
         answers = [show_article(f"{own} of the first page", ad) for ad in ads]
         assert not noise.list_counting(f"{URL}/c", 60)
-        noise.note_texts(answers[0].facts.url, learn(*answers), own)
+        noise.note_texts(answers[0].facts, learn(*answers))
         noise.add(answers[0].facts.url, learn(*answers), 5)
     mine = "c paragraph of the third page"
     for other, is_cut in (([ADS[0]], True), ([], False), (["see the new castle"], False)):
@@ -467,6 +468,65 @@ def test_a_count_before_another_number_is_found_by_what_it_counts() -> None:
     ]
     assert cut(make(*TEXT, "812 views, 27 replies"), changes).endswith("views 27 replies")
     assert "812" in cut(make(*TEXT, "812 rooms, 27 replies"), changes)
+
+
+@pytest.mark.parametrize("date", ["01 Dec 2026,", "2026-12-01", "Dec 1 2026"])
+def test_a_clock_behind_a_date_is_found_by_the_words_before_it(date: str) -> None:
+    """In a stranger's shop 74 % of the copies came through, since two words of it are numbers."""
+    page, other = (
+        make(*TEXT, f"page built in {time}, {date} 10:15:{time}0") for time in ("0.1 s", "0.2 s")
+    )
+    changes = learn(page, other)
+    third = make(*TEXT, f"page built in 0.7 s, {date} 11:02:09")
+    assert cut(page, changes) == cut(third, changes)
+    another = "the town has 7 inns, open since 01 May 2026 10:15"
+    assert cut(make(another), changes) == " ".join(make(another).words.tokens)
+
+
+def test_a_clock_in_a_block_of_its_own_is_not_refuted() -> None:
+    """Two of its three numbers stay within an hour; each check took it back for good."""
+    first, *answers = (make(*TEXT, "terms", f"10:15:{each}") for each in ("02", "09", "17"))
+    sought = learn(first, answers[0])
+    assert [each.slot.kind for each in sought] == ["block"]
+    for parts in (False, True):
+        assert Noise.check(sought, first, *answers, parts=parts) == ([], sought)
+
+
+def test_what_two_answers_lack_is_no_noise() -> None:
+    """Of views with a link less than others all were asked for."""
+    noise, lines = Noise(), ("back to the shop", "back to the shop: best first")
+    for number in range(2):
+        page, kept = (make(*TEXT, line, url=f"{URL}/{number}") for line in lines)
+        (change,) = learn(page, kept)
+        assert not noise.is_ruled_out(page.facts.url, change)
+        noise.test([change], page, page)
+    assert noise.is_ruled_out(page.facts.url, change)
+
+
+def see_advertisements() -> Noise:
+    noise = Noise()
+    for own, ads in (("a", ADS), ("b", ADS[::-1])):
+        answers = [show_article(f"{own} paragraph", ad) for ad in ads]
+        noise.note_texts(answers[0].facts, learn(*answers))
+        noise.add(answers[0].facts.url, learn(*answers), 5)
+    return noise
+
+
+def test_a_text_that_pages_of_two_names_show_is_of_neither() -> None:
+    """Of events with one of 24 advertisements 32 % of the copies came through, now 12 %."""
+    noise, shown = see_advertisements(), "see the new castle"
+    for own, is_cut in (("c", False), ("c", False), ("d", True)):
+        page = show_article(f"{own} paragraph", shown)
+        noise.note_page(page)
+        slots = noise.choose((page.facts.url,), 60)
+        assert (shown not in " ".join(slots.clean(page).words.tokens)) == is_cut
+
+
+def test_what_follows_a_missing_advertisement_stays_in_both_pages() -> None:
+    noise = see_advertisements()
+    page, kept = show_article("c paragraph", ADS[0]), show_article("c paragraph")
+    both = noise.choose((page.facts.url,), 60).clean_both(page, kept)
+    assert both[0].words.tokens == both[1].words.tokens
 
 
 def test_a_list_ends_before_a_footer_of_which_words_change() -> None:
