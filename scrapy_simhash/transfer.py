@@ -44,8 +44,8 @@ from scrapy_simhash.errors import (
 from scrapy_simhash.judge.client import Judges
 from scrapy_simhash.judge.log import IMPORT_PREFIX, CrawlLog, new_crawl
 from scrapy_simhash.judge.messages import Settled
-from scrapy_simhash.judging.documents import Document
-from scrapy_simhash.pages.facts import EVERYONE, MOST_BYTES, pack
+from scrapy_simhash.judging.documents import Document, State
+from scrapy_simhash.pages.facts import EVERYONE, MOST_BYTES
 from scrapy_simhash.stores.keyvalues import cut
 from scrapy_simhash.stores.opening import open_store, show_url
 
@@ -170,14 +170,14 @@ class _Import:
             with open_store(*given, rule=config.rule, seed=source.seed) as store:
                 for group in cut(numbers, _DOCUMENTS_PER_GROUP):
                     stored = source.get_documents(group).values()
-                    self.skipped.update(each.state for each in stored if each.state != "done")
-                    done = [each for each in stored if each.state == "done"]
-                    packed = (pack(each.wording) if each.wording else b"" for each in done)
-                    documents = [*map(Document, (each.facts for each in done), packed)]
+                    done = [each for each in stored if each.state == State.DONE]
+                    if skipped := len(stored) - len(done):
+                        self.skipped["duplicate"] += skipped
+                    documents = [Document(each.facts, wording=each.wording) for each in done]
                     verdicts = store.find_and_add(documents, crawl=self.crawl)
                     for each, verdict in zip(done, verdicts, strict=True):
                         self._count(verdict)
-                        if each.record.spared:
+                        if each.spared:
                             store.spare([verdict.document])
                     self.records += len(stored)
                     self.pages += len(done)

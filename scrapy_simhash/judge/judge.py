@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
     from scrapy_simhash.judge.young import YoungPage
-    from scrapy_simhash.judging.documents import Document, Entry, Match, Reading
+    from scrapy_simhash.judging.documents import Document, Match, Reading
     from scrapy_simhash.judging.slots import Change
     from scrapy_simhash.pages.facts import PageFingerprint, Reader
 
@@ -248,11 +248,11 @@ class CrawlJudge:
 
     def _judge(
         self, page: _Page, trusted: Mapping[int, Collection[Change]] | None = None
-    ) -> tuple[Judge, Verdict, Entry | None]:
+    ) -> tuple[Judge, Verdict, Document | None]:
         """Judge a page; also return the judge, and what is to be written, if anything is."""
         config, document = self._given.config, page.document
 
-        def work(stored: Documents) -> tuple[Judge, Verdict, Entry | None]:
+        def work(stored: Documents) -> tuple[Judge, Verdict, Document | None]:
             if self._store.engine.shared:
                 stored.read_ahead(document, self._rule)
             seen: Reading = WithYoung(stored, self._young) if self._young.pages else stored
@@ -264,30 +264,30 @@ class CrawlJudge:
                 judge.find_bar = self._refetches.find_bar
                 judge.number = _PAGES_FROM + page.asked.number
             judge.trusted = trusted
-            verdict, entry = judge.judge(document)
+            verdict, made = judge.judge(document)
             if verdict.reason == UNCHANGED and self._young.find("original", verdict.document):
                 # This crawl got its copy: by that it is judged, and stays a document.
                 match, _, _ = judge.find_match(document, verdict.document)
                 judge.doubt = None
                 if match is not None and match.standing == "got":
                     return judge, Verdict("near_duplicate", "", verdict.document, match), None
-            return judge, verdict, entry
+            return judge, verdict, made
 
         return self._store.read(work)
 
     def _decide(self, page: _Page, *, waited: bool = False) -> None:
         """Judge a page, and answer it, or let it wait."""
         began = time.monotonic()
-        judge, verdict, entry = self._judge(page)
+        judge, verdict, made = self._judge(page)
         self._found += verdict.match is not None
         if judge.doubt and time.monotonic() < _end_of_wait(page):
             self._wait_for(page, -self._refetches.ask_in_doubt(judge.doubt, page.asked.number))
             return
         if judge.rests is not None:
-            checked = self._check(page, judge.rests, (verdict, entry))
+            checked = self._check(page, judge.rests, (verdict, made))
             if checked is None:
                 return
-            verdict, entry = checked
+            verdict, made = checked
         match = verdict.match
         young = self._young.by_key.get(match.document) if match is not None else None
         if young is not None and self._waits(page, young):
@@ -298,8 +298,8 @@ class CrawlJudge:
             pages = decision.url, decision.requested_url, match.url
             decision.new_links = self._links.measure_new(page.made.targets, group, *pages)
             decision.action = self._choose(page, decision, young)
-            if entry is not None:
-                entry.record.new_links = decision.new_links
+            if made is not None:
+                made.new_links = decision.new_links
         elif verdict.reason == UNCHANGED and self._given.config.unchanged == "drop":
             own = self._young.find("identity", page.document.facts.identity)
             got = all(self._young.by_key[each].counts for each in own)
@@ -308,12 +308,12 @@ class CrawlJudge:
         self._judged[page.asked.page.reader] += 1
         self._repeated[page.asked.page.reader] += match is not None and decision.action != PASS
         if young is not None:
-            decision.match_document = young.entry.number
+            decision.match_document = young.document.number
             decision.reason = UNDELIVERED if decision.action == PASS else decision.reason
         decision.store_ms = round(1_000 * (time.monotonic() - began), 3)
         # DEPTH_LIMIT cuts off what others link to.
         links = page.made.targets if page.asked.page.leads_on else NO_LINKS
-        is_young = self._remember(page, decision, entry, match)
+        is_young = self._remember(page, decision, made, match)
         if is_young and not self._links.flags:  # its callback may fail before it follows them
             page_links = links._replace(addresses=b""), group
             self._young.pages[page.asked.number].links, links = page_links, NO_LINKS
@@ -360,8 +360,8 @@ class CrawlJudge:
         self._say(messages.Waits(page.asked.number))
 
     def _check(
-        self, page: _Page, kept: Doubt, judged: tuple[Verdict, Entry | None]
-    ) -> tuple[Verdict, Entry | None] | None:
+        self, page: _Page, kept: Doubt, judged: tuple[Verdict, Document | None]
+    ) -> tuple[Verdict, Document | None] | None:
         """Judge a page whose drop rests on noise by what was seen on honest pages alone.
 
         Where other pages taught that noise, the original may be asked for once more; the page
@@ -384,7 +384,7 @@ class CrawlJudge:
         fast = noise.list_fast() & Slots(used.values()).locate(mine).keys()
         confirmed = list(self._refetches.list_confirmed(place, used.values(), fast))
         honest = (*(each for each in own if each.slot not in fast), *itself, *confirmed)
-        _, verdict, entry = self._judge(page, {document: honest})
+        _, verdict, made = self._judge(page, {document: honest})
         is_one = verdict.match is not None and verdict.match.document == document
         if used and page.asked.young and not self._waits_are_over:
             asked = kept
@@ -402,7 +402,7 @@ class CrawlJudge:
             if waits and time.monotonic() < _end_of_wait(page):
                 self._wait_for(page, -checked)
                 return None
-        return judged if is_one else (verdict, entry)
+        return judged if is_one else (verdict, made)
 
     def _learn(self, again: messages.Again) -> None:
         """Learn from the second answer to an address, and judge again what waits for it."""
@@ -447,19 +447,18 @@ class CrawlJudge:
     # What is remembered
 
     def _remember(
-        self, page: _Page, decision: Decision, entry: Entry | None, match: Match | None
+        self, page: _Page, decision: Decision, made: Document | None, match: Match | None
     ) -> bool:
         """Remember a kept page as a young one, and return True; have others written."""
         number = page.asked.number
         if self._given.config.readonly or not page.asked.young:
             decision.document = 0
             return False
-        if entry is None:
+        if made is None:
             return False
-        is_new = not entry.number
-        if is_new:
-            entry = entry._replace(number=self._take_number())
-        decision.document = entry.number
+        if is_new := not made.number:
+            made.number = self._take_number()
+        decision.document = made.number
         if decision.action in {"", PASS}:
             if len(self._young.pages) >= MOST_YOUNG:
                 pages = self._young.pages.items()
@@ -467,21 +466,16 @@ class CrawlJudge:
                 if not oldest:
                     raise StoreUnavailableError(self._failure or "too much is to be written")
                 self._forget(oldest)
-            is_new &= entry.record.state == State.DONE
-            self._young.add(number, entry, is_new=is_new)
+            is_new &= made.state == State.DONE
+            self._young.add(number, made, is_new=is_new)
             return True
         if match is not None and (young := self._young.by_key.get(match.document)):
-            first = young.entry.record  # a first copy stands for another page
-            record = structs.replace(
-                entry.record,
-                state=State.DUPLICATE,
-                original=first.original if first.state == State.DUPLICATE else young.entry.number,
-                distance=match.distance,
-                similarity=match.similarity,
-                tests=match.tests,
-            )
-            entry = entry._replace(record=record)
-        self._enqueue(Documents.save, *entry)
+            first = young.document  # a first copy stands for another page
+            made.state = State.DUPLICATE
+            made.original = first.original if first.state == State.DUPLICATE else first.number
+            made.distance, made.similarity = match.distance, match.similarity
+            made.tests = match.tests
+        self._enqueue(Documents.save, made)
         return False
 
     def _take_number(self) -> int:
@@ -503,7 +497,7 @@ class CrawlJudge:
             return
         if outcome == "done":
             page.is_settled = True
-            self._enqueue(Documents.save, *page.entry, page=number)
+            self._enqueue(Documents.save, page.document, page=number)
         # It counts from now on, whatever becomes of the store.
         page.counts = True
         if page.links is not None:
@@ -580,12 +574,12 @@ class CrawlJudge:
             if page := self._young.pages.get(number):
                 page.is_settled = False
                 # A first copy, which no table leads to, stays for its copies.
-                if page.entry.record.state == State.DONE:
+                if page.document.state == State.DONE:
                     self._forget(number)
 
     def _write(self, group: Sequence[tuple[Callable[..., object], Sequence[Any], int]]) -> None:
         """Write a group in one transaction; if one breaks it, the others each in their own."""
-        saved: list[Any] = [given[:2] for method, given, _ in group if method is Documents.save]
+        saved: list[Any] = [given[0] for method, given, _ in group if method is Documents.save]
 
         def work(stored: Documents) -> None:
             stored.read_ahead_of(saved)

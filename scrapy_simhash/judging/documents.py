@@ -1,4 +1,4 @@
-"""Documents as a store takes and keeps them, what it says of them, and its records."""
+"""Documents as a store takes and keeps them, and what it says of them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, Protocol,
 import msgspec
 from msgspec import structs
 
-from scrapy_simhash.pages.facts import SKETCH_BYTES, Facts, Fetched, check_fingerprint
+from scrapy_simhash.pages.facts import Facts, Fetched, unpack
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
 Status: TypeAlias = Literal["new", "near_duplicate", "revisit", "not_judged"]
 Standing: TypeAlias = Literal["got", "young", "earlier"]
-MOST_IDENTITY_BYTES = 64
 STAYS = "not taken for what changes by itself: "  # and why, in tests of a kept page
 # A document that more crawls got than these is not known to be of the oldest.
 _CRAWLS_KEPT = 4
@@ -74,33 +73,65 @@ class Deciding(StrEnum):
     WORDS = "words and names"
 
 
-class Document(msgspec.Struct, frozen=True):
-    """A page as a store takes it.
+class State(IntEnum):
+    """The state of a document."""
+
+    DONE = 1
+    """Its items came through."""
+    DUPLICATE = 2
+    """A near-duplicate of another document; not in the tables."""
+
+
+class Document(msgspec.Struct, array_like=True):
+    """A page and what became of it: as it is judged, written, and found in a store.
 
     Attributes:
-        facts: what is known of it; a `ValueError` says what is wrong with them.
-        wording: what a reader sees of it, see `pages.facts.pack`; b"" where there is none.
+        facts: what is known of the page.
+        state: whether it came through, or is a near-duplicate.
+        crawls: ids of the last four crawls that got it, the newest last.
+        first_time: when it was fetched first, seconds since 1970, UTC.
+        original: number of the document it is a near-duplicate of, or 0.
+        distance: bits between the two, or -1.
+        similarity: of the two, or None, see `Match`.
+        tests: what decided.
+        spared: judged again it is no near-duplicate of anything, because somebody took its drop
+            back.
+        new_links: share of its links that no kept page had, 0 to 1, or None.
+        number: in the store; 0 while it has none.
+        wording: what a reader sees of it, see `pages.facts.pack`; b"" where there is none, it is
+            damaged, or it was not read.
         imported: identity under which an import has the same page; b"" if there is none.
     """
 
     facts: Facts
+    state: State = State.DONE
+    crawls: tuple[str, ...] = ()
+    first_time: float = 0.0
+    original: Annotated[int, msgspec.Meta(ge=0)] = 0
+    distance: int = -1
+    similarity: float | None = None
+    tests: tuple[str, ...] = ()
+    spared: bool = False
+    new_links: float | None = None
+    # Not in its row.
+    number: int = 0
     wording: bytes = b""
     imported: bytes = b""
 
-    def __post_init__(self) -> None:
-        facts = self.facts
-        # LMDB would refuse or cut it in the middle of a transaction.
-        if not 1 <= len(facts.identity) <= MOST_IDENTITY_BYTES:
-            raise ValueError(
-                f"an identity has 1 to {MOST_IDENTITY_BYTES} bytes, got {facts.identity!r} "
-                f"for {facts.url!r}"
-            )
-        check_fingerprint(facts.fingerprint)
-        if len(facts.sketch) not in {0, SKETCH_BYTES}:
-            raise ValueError(
-                f"a sketch has {SKETCH_BYTES} bytes or none, got {len(facts.sketch)} "
-                f"for {facts.url!r}"
-            )
+    @property
+    def row(self) -> tuple[object, ...]:
+        """What is written of it in its row; number and text are beside that."""
+        return structs.astuple(self)[:-3]
+
+    def unpack(self) -> Wording | None:
+        """Return what a reader sees of it, or None where that is not known."""
+        return unpack(self.wording) if self.wording else None
+
+    def pick(self, *names: str) -> dict[str, Any]:
+        """Return these attributes of it and of its facts by their names, for people."""
+        known = structs.asdict(self.facts) | structs.asdict(self)
+        known |= {"document": self.number, "state": self.state.name.lower()}
+        return {name: known[name] for name in names}
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,8 +215,7 @@ def make_document(
     the paper: short pages all look alike).
 
     Raises:
-        ValueError: the page is a stub by this rule, and was read without a stub's digest; or what
-            is known of it cannot be stored.
+        ValueError: the page is a stub by this rule, and was read without a stub's digest.
     """
     known, fingerprints = read.facts, list_fingerprints(read, rule)
     if not fingerprints and not read.stub:
@@ -222,98 +252,16 @@ def list_fingerprints(page: PageFingerprint, rule: Rule) -> tuple[int, ...]:
     return tuple(dict.fromkeys(fingerprints))
 
 
-class State(IntEnum):
-    """The state of a document."""
-
-    DONE = 1
-    """Its items came through."""
-    DUPLICATE = 2
-    """A near-duplicate of another document; not in the tables."""
-
-
-class Record(msgspec.Struct, array_like=True):
-    """A document as a store keeps it.
-
-    Attributes:
-        facts: what is known of the page.
-        state: whether it came through, or is a near-duplicate.
-        crawls: ids of the last four crawls that got it, the newest last.
-        first_time: when it was fetched first, seconds since 1970, UTC.
-        original: number of the document it is a near-duplicate of, or 0.
-        distance: bits between the two, or -1.
-        similarity: of the two, or None, see `Match`.
-        tests: what decided.
-        spared: judged again it is no near-duplicate of anything, because somebody took its drop
-            back.
-        new_links: share of its links that no kept page had, 0 to 1, or None.
-    """
-
-    facts: Facts
-    state: State
-    crawls: tuple[str, ...]
-    first_time: float
-    original: Annotated[int, msgspec.Meta(ge=0)] = 0
-    distance: int = -1
-    similarity: float | None = None
-    tests: tuple[str, ...] = ()
-    spared: bool = False
-    new_links: float | None = None
-
-
 def add_crawls(crawls: tuple[str, ...], newest: tuple[str, ...]) -> tuple[str, ...]:
     """Add crawls that got a document to those that did before; the last four are kept."""
     return (*(each for each in crawls if each not in newest), *newest)[-_CRAWLS_KEPT:]
-
-
-class Entry(NamedTuple):
-    """What is to be written of a document that was judged, once it came through or was dropped.
-
-    Attributes:
-        number: of its record; 0 for a new one.
-        record: as it is from now on.
-        wording: what a reader sees of it.
-    """
-
-    number: int
-    record: Record
-    wording: bytes
-
-
-class StoredDocument(NamedTuple):
-    """What a store keeps of a document, for people and `explain`.
-
-    Attributes:
-        document: its number in the store.
-        record: all but its text.
-        wording: what a reader sees of it; None where it is damaged, or was not read.
-    """
-
-    document: int
-    record: Record
-    wording: Wording | None = None
-
-    @property
-    def facts(self) -> Facts:
-        """What is known of the page."""
-        return self.record.facts
-
-    @property
-    def state(self) -> str:
-        """`done` (its items came through) or `duplicate`."""
-        return self.record.state.name.lower()
-
-    def pick(self, *names: str) -> dict[str, Any]:
-        """Return these attributes of it, of its record and of its facts, by their names."""
-        known = structs.asdict(self.facts)
-        known |= {**structs.asdict(self.record), "document": self.document, "state": self.state}
-        return {name: known[name] for name in names}
 
 
 class Candidate(NamedTuple):
     """A stored document that may be like the one that is judged.
 
     Candidates sort by these fields. The distance of one that was found by its `name` or by so many
-    `keys` is -1 until its record is read. The items of a `young` one are on their way.
+    `keys` is -1 until it is read. The items of a `young` one are on their way.
     """
 
     distance: int
@@ -321,14 +269,14 @@ class Candidate(NamedTuple):
     name: str = ""
     keys: int = 0
     young: bool = False
-    record: Record | None = None
+    document: Document | None = None
 
 
 class Reading(Protocol):
     """The documents as one transaction sees them, as far as judging without writing needs them."""
 
-    def find_own(self, page: Document) -> list[tuple[int, Record]]:
-        """Find a page's own record, and what an import has of it; its own one comes first."""
+    def find_own(self, page: Document) -> list[Document]:
+        """Find a page's own document, and what an import has of it; its own one comes first."""
 
     def gather(self, page: Document, rule: Rule, own: int = 0) -> tuple[list[Candidate], bool]:
         """Find the candidates of a page in order, and whether these are all.
@@ -341,8 +289,8 @@ class Reading(Protocol):
         # No near-duplicates and no stubs, all with sketches, in an order that no site can choose;
         # by number, each with a digest of what it tells of its site.
 
-    def glance(self, numbers: Collection[int]) -> dict[int, Record]:
-        """Get those records that are there and undamaged, as they happen to be; one round trip."""
+    def glance(self, numbers: Collection[int]) -> dict[int, Document]:
+        """Get those that are there and undamaged, without texts perhaps; one round trip."""
 
     def get_wordings(self, numbers: Collection[int]) -> dict[int, Wording]:
         """Get those wordings that are there and undamaged; one round trip."""

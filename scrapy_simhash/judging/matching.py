@@ -26,9 +26,7 @@ from scrapy_simhash.judging.documents import (
     Candidate,
     Deciding,
     Document,
-    Entry,
     Match,
-    Record,
     State,
     Status,
     Verdict,
@@ -400,52 +398,50 @@ class Judge:
         stays = len(sought) < len(found)
         return _STAYED if stays else "no second answer could explain all of it"
 
-    def judge(self, document: Document) -> tuple[Verdict, Entry]:
-        """Judge a document; also returns what is to be written of it, see `Entry`.
+    def judge(self, document: Document) -> tuple[Verdict, Document]:
+        """Judge a document; also returns it as it is to be written.
 
         A page near a young one is to be written like a new one, should it be kept.
         """
         found = self.documents.find_own(document)
-        for number, record in found:
-            if record.state == State.DONE:
-                return self._revisit(document, number, record)
-        number, own = next((each for each in found if _is_own(document, each[1])), (0, None))
-        match, nearest, complete = self.find_match(document, number)
-        if any(record.spared for _, record in found):
+        for each in found:
+            if each.state == State.DONE:
+                return self._revisit(document, each)
+        own = next((each for each in found if _is_own(document, each)), None)
+        match, nearest, complete = self.find_match(document, own.number if own else 0)
+        if any(each.spared for each in found):
             match, complete = None, True
         status: Status = "near_duplicate" if match else "new" if complete else "not_judged"
         reason = BUCKET_TOO_FULL if status == "not_judged" else ""
         if match is not None and match.standing == "earlier":
             reason = FIRST_COPY
-        entry = Entry(number, self._make_record(document, own, match), document.wording)
-        return Verdict(status, reason, 0, match, nearest), entry
+        return Verdict(status, reason, 0, match, nearest), self._record(document, own, match)
 
-    def _revisit(self, document: Document, number: int, own: Record) -> tuple[Verdict, Entry]:
+    def _revisit(self, document: Document, own: Document) -> tuple[Verdict, Document]:
         page, before = document.facts, own.facts
         # By words, since a record's price may be beside what is taken for its main text.
         changed = before.scope != page.scope or (
-            not self._is_unchanged(document, number, own)
+            not self._is_unchanged(document, own)
             if self.rule.by_words
             else before.text_digest != page.text_digest
         )
-        verdict = Verdict("revisit", "changed" if changed else UNCHANGED, number)
+        verdict = Verdict("revisit", "changed" if changed else UNCHANGED, own.number)
         if not _is_own(document, own):
             # What was imported stays for other callbacks, which did not get it.
-            return verdict, Entry(0, self._make_record(document), document.wording)
+            return verdict, self._record(document)
         facts = structs.replace(page, suspicion=before.suspicion)
         # Those that got another text did not get this one.
         crawls = add_crawls(() if changed else own.crawls, self._list_crawls())
-        return verdict, Entry(
-            number, structs.replace(own, facts=facts, crawls=crawls), document.wording
-        )
+        made = structs.replace(own, facts=facts, crawls=crawls, wording=document.wording)
+        return verdict, made
 
-    def _is_unchanged(self, document: Document, number: int, own: Record) -> bool:
-        """Return whether a page shows what its record has, but for what changes by itself.
+    def _is_unchanged(self, document: Document, own: Document) -> bool:
+        """Return whether a page shows what it did before, but for what changes by itself.
 
         What earlier crawls saw counts here: nothing is judged for another page.
         """
         url = document.facts.url
-        before = self.documents.get_wordings([number]).get(number)
+        before = self.documents.get_wordings([own.number]).get(own.number)
         slots = Slots(self.hosts.recall(self.documents, url).list_measured(url))
         same = own.facts.text_digest == document.facts.text_digest
         if before is None or not (slots or same):
@@ -460,19 +456,20 @@ class Judge:
     def _list_crawls(self) -> tuple[str, ...]:
         return (self.crawl,) if self.crawl else ()
 
-    def _make_record(
-        self, document: Document, own: Record | None = None, match: Match | None = None
-    ) -> Record:
-        """Make the record of a page that was judged, in place of its own one if there is one."""
-        facts = document.facts
+    def _record(
+        self, document: Document, own: Document | None = None, match: Match | None = None
+    ) -> Document:
+        """Make a document as it is to be written, in place of its own one if there is one."""
+        facts, number = document.facts, 0
         if own is not None:  # as it was found first
-            facts = structs.replace(facts, suspicion=own.facts.suspicion)
-        record = Record(facts, State.DONE, self._list_crawls(), facts.time)
+            facts, number = structs.replace(facts, suspicion=own.facts.suspicion), own.number
+        made = Document(facts, State.DONE, self._list_crawls(), facts.time)
+        made.number, made.wording = number, document.wording
         if match is not None and match.standing != "young":
-            record.state = State.DUPLICATE
-            record.original, record.distance = match.document, match.distance
-            record.similarity, record.tests = match.similarity, match.tests
-        return record
+            made.state = State.DUPLICATE
+            made.original, made.distance = match.document, match.distance
+            made.similarity, made.tests = match.similarity, match.tests
+        return made
 
     def _stand(self, candidate: Candidate) -> Standing:
         """Tell how a document stands in this crawl."""
@@ -481,7 +478,7 @@ class Judge:
         return "got" if self.incremental or self._is_of_this_crawl(candidate) else "earlier"
 
     def _is_of_this_crawl(self, candidate: Candidate) -> bool:
-        return candidate.record is not None and self.crawl in candidate.record.crawls
+        return candidate.document is not None and self.crawl in candidate.document.crawls
 
     def _rank(self, compared: _Compared) -> tuple[object, ...]:
         """Rank documents: by standing, then as `_rank_alike`."""
@@ -500,17 +497,17 @@ class Judge:
 def _choose(page: Facts, candidates: Iterable[Candidate]) -> Iterator[tuple[Candidate, Facts]]:
     """Choose the candidates that count, each with what is known of it."""
     for candidate in candidates:
-        record = candidate.record
+        kept = candidate.document
         # A page is no copy of itself, though a fingerprinter may tell its requests apart.
-        if record is None or record.state != State.DONE or (record.facts.url == page.url != ""):
+        if kept is None or kept.state != State.DONE or (kept.facts.url == page.url != ""):
             continue
-        distance = (page.fingerprint ^ record.facts.fingerprint).bit_count()
-        yield candidate._replace(distance=distance), record.facts
+        distance = (page.fingerprint ^ kept.facts.fingerprint).bit_count()
+        yield candidate._replace(distance=distance), kept.facts
 
 
-def _is_own(document: Document, record: Record) -> bool:
-    """Whether a record is that of a document, not what an import has of it."""
-    return record.facts.identity == document.facts.identity
+def _is_own(document: Document, found: Document) -> bool:
+    """Whether what was found is the document itself, not what an import has of it."""
+    return found.facts.identity == document.facts.identity
 
 
 def _rank_alike(compared: _Compared) -> tuple[object, ...]:

@@ -2,18 +2,17 @@
 
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from msgspec import structs
 
-from scrapy_simhash.judging.documents import Document, Record, StoredDocument, Verdict
+from scrapy_simhash.judging.documents import Document, Verdict
 from scrapy_simhash.pages.facts import Facts, Reader, Wording, pack
 from scrapy_simhash.stores.opening import open_store
 from scrapy_simhash.stores.store import Store
 
 # Those that keep what is in them; `home` in `tests/conftest.py` makes one of each.
 ALL_KINDS = ("lmdb", "redis")
-AnyPage = TypeVar("AnyPage", Document, Record)
 # Who gets the pages of a test.
 READER = Reader("spider", "parse")
 
@@ -37,8 +36,8 @@ def make(**fields: Any) -> Document:
     return Document(Facts(**facts), **fields)
 
 
-def alter(page: AnyPage, **fields: Any) -> AnyPage:
-    """Make another document or record of one; the fields may be facts."""
+def alter(page: Document, **fields: Any) -> Document:
+    """Make another document of one; the fields may be facts."""
     facts = {name: fields.pop(name) for name in Facts.__struct_fields__ if name in fields}
     return structs.replace(page, facts=structs.replace(page.facts, **facts), **fields)
 
@@ -64,7 +63,7 @@ def judge_in_order(pages: Iterable[Document], seed: int = 0) -> list[Verdict]:
         return store.find_and_add(arriving)
 
 
-def find(store: Store, url: str) -> list[StoredDocument]:
+def find(store: Store, url: str) -> list[Document]:
     return store.find_documents([url])
 
 

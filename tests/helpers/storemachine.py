@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from scrapy_simhash.errors import StoreMismatchError
-from scrapy_simhash.judging.documents import StoredDocument, Verdict
+from scrapy_simhash.judging.documents import Document, State, Verdict
 from scrapy_simhash.pages.features import sketch_text
 from scrapy_simhash.stores.keys import DISSOLVED, keys_of
 from scrapy_simhash.stores.keyvalues import KEYS, octets
@@ -91,7 +91,7 @@ class StoreMachine(RuleBasedStateMachine):
             self.patch.undo()
             self.store.close()
 
-    def get(self, number: int) -> StoredDocument:
+    def get(self, number: int) -> Document:
         stored = self.store.get_documents([number]).get(number)
         assert stored
         return stored
@@ -199,7 +199,7 @@ class StoreMachine(RuleBasedStateMachine):
         drawn = st.sampled_from(sorted(set(self.numbers.values())))
         waiting = data.draw(st.lists(drawn, max_size=2))
         named = {number: identity for identity, number in self.numbers.items() if number}
-        originals = {number: self.get(number).record.original for number in named}
+        originals = {number: self.get(number).original for number in named}
         chosen = list(waiting)
         deleted = set()
         while waiting:
@@ -249,7 +249,7 @@ class StoreMachine(RuleBasedStateMachine):
         rows = self.store.read(lambda stored: [*stored.values.scan(KEYS)])
         held = Counter(member for _, member in rows)
         found = self.store.read(
-            lambda stored: {n: stored.keys.find(keys_of(record), 4) for n, record in stored}
+            lambda stored: {each.number: stored.keys.find(keys_of(each), 4) for each in stored}
         )
         for n, sets in found.items():
             assert [n in each for each in sets] == [True] * held[octets(n)]
@@ -262,5 +262,5 @@ class StoreMachine(RuleBasedStateMachine):
         for identity, number in self.numbers.items():
             if number:
                 page, stored = self.oracle.pages[identity], self.get(number)
-                state = "duplicate" if page.duplicate else "done"
+                state = State.DUPLICATE if page.duplicate else State.DONE
                 assert (stored.facts.fingerprint, stored.state) == (page.fingerprint, state)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from scrapy_simhash._printable import plural
-from scrapy_simhash.judging.documents import Document, Match, Verdict
+from scrapy_simhash.judging.documents import Document, Match, State, Verdict
 from scrapy_simhash.pages.facts import EVERYONE, NOBODY, Reader
 from scrapy_simhash.pages.features import SKETCH_WINDOW, hash_shingles, read_words, sketch_text
 from scrapy_simhash.stores import documents
@@ -35,7 +35,7 @@ def test_who_got_another_text_did_not_get_this_one(store: Store) -> None:
 def test_the_last_four_crawls_of_a_document_are_known(store: Store) -> None:
     for crawl in "abcdedf":
         judge(store, document("page", A), crawl=crawl)
-    assert store.get_documents([1])[1].record.crawls == ("c", "e", "d", "f")
+    assert store.get_documents([1])[1].crawls == ("c", "e", "d", "f")
 
 
 def test_a_page_that_leaves_its_scope(store: Store) -> None:
@@ -75,7 +75,7 @@ def test_a_page_that_was_imported_is_known_to_every_reader(store: Store) -> None
     assert judge(store, again, again, crawl="crawl-1") == ["unchanged 2", "unchanged 2"]
     kept = store.get_documents([1])[1]
     assert (kept.facts.identity, kept.facts.reader) == (b"imported", EVERYONE)
-    assert kept.record.crawls == ()
+    assert kept.crawls == ()
     changed = page_of("a for items", ITEMS, B, imported=b"imported")
     assert judge(store, changed) == ["changed 2"]
     assert judge(store, page_of("a for links", LINKS, imported=b"imported")) == ["unchanged 5"]
@@ -182,7 +182,8 @@ def test_a_revisit_whose_main_text_is_the_same_may_have_changed(store: Store) ->
     assert judge_one(store, again) == Verdict("revisit", "changed", 1)
     assert judge_one(store, again) == Verdict("revisit", "unchanged", 1)
     stored = store.get_documents([1])[1]
-    assert (stored.state, stored.facts.fingerprint, stored.facts.title) == ("done", after, "Now")
+    assert stored.state == State.DONE
+    assert (stored.facts.fingerprint, stored.facts.title) == (after, "Now")
     assert ([match.document for match in store.query(after)], store.query(before)) == ([1], [])
     assert matched(store, page("b", after ^ 1)).document == 1
     assert judge_one(store, page("c", before, seed=9)).status == "new"

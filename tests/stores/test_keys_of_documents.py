@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scrapy_simhash import open_store
-from scrapy_simhash.judging.documents import Document, Record, State
+from scrapy_simhash.judging.documents import Document
 from scrapy_simhash.judging.hosts import Hosts, draw_sample
 from scrapy_simhash.judging.matching import MOST_CALLED
 from scrapy_simhash.judging.rule import Site
@@ -83,8 +83,7 @@ def test_a_transaction_that_is_given_up_dissolves_nothing(home: str) -> None:
 
     def give_up(stored: Documents) -> None:
         for page in pages[16:]:
-            record = Record(page.facts, State.DONE, (), 0.0)
-            stored.keys.enter(99, record, stored.glance)
+            stored.keys.enter(Document(page.facts, number=99), stored.glance)
             stored.keys.propose(page.facts, [page.facts.group], 64)  # reads what is dissolved
         raise ValueError("given up")
 
@@ -162,8 +161,7 @@ def test_what_another_changes_in_a_page_is_known_at_once(home: str) -> None:
 
     def change_and_give_up(stored: Documents) -> None:
         number = max(stored.find_numbers(new.facts.identity), default=0)
-        record = stored.glance([number])[number]
-        stored.save(number, alter(record, title=GIVEN_UP))
+        stored.save(alter(stored.glance([number])[number], title=GIVEN_UP))
         assert find(stored) is not site
         raise ValueError(GIVEN_UP)
 

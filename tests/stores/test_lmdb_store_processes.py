@@ -117,7 +117,7 @@ def compare(store: Store, told: list[list[str]], seed: int) -> None:
     for number, name in told:
         stored = store.get_documents([int(number)]).get(int(number))
         assert stored, (seed, number)
-        assert (stored.facts.url, stored.wording) == (name, Wording(name * 9)), (seed, number)
+        assert (stored.facts.url, stored.unpack()) == (name, Wording(name * 9)), (seed, number)
         assert stored.facts.fingerprint == fingerprint_of(name), (seed, number)
 
 
