@@ -40,7 +40,7 @@ from scrapy_simhash.judging.words import Page
 from scrapy_simhash.pages.addresses import are_of_one_origin, bound_url, host_of
 from scrapy_simhash.pages.facts import MOSTLY_NEW, NO_LINKS, Recipe, Share, unpack
 from scrapy_simhash.stores.documents import Documents
-from scrapy_simhash.stores.opening import MEMORY, open_as_it_is, open_store
+from scrapy_simhash.stores.opening import lasts, open_as_it_is, open_store
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -123,7 +123,7 @@ class CrawlJudge:
         self._waiting: defaultdict[int, list[_Page]] = defaultdict(list)
         self._in_vain = Counter["Reader"]()
         self._waits_are_over = False
-        if given.seed is not None and config.store != MEMORY:
+        if given.seed is not None and lasts(config.store):
             open_as_it_is(config.store).close()  # none is made in the place of one that is gone
         self._store = open_store(
             config.store,
