@@ -55,8 +55,7 @@ if TYPE_CHECKING:
     from scrapy.settings import Settings
 
     from scrapy_simhash.config import Config
-    from scrapy_simhash.judge.log import Decision
-    from scrapy_simhash.judging.documents import Verdict
+    from scrapy_simhash.judging.documents import Decision
     from scrapy_simhash.pages.facts import Fetched
 
     _Show: TypeAlias = Callable[[int, int | None], None]  # told how many records are read, of all
@@ -157,7 +156,7 @@ class _Import:
             why = f"the process that judges pages ended {plural(ends, 'time')}, and pages just "
             self.problems.insert(0, f"{why}before may be missing: run this again")
 
-    def _count(self, judged: Decision | Verdict) -> None:
+    def _count(self, judged: Decision) -> None:
         self.verdicts[f"{judged.status}/{judged.reason}".removesuffix("/")] += 1
 
     def take_store(self, config: Config, show: _Show) -> None:
@@ -174,11 +173,11 @@ class _Import:
                     if skipped := len(stored) - len(done):
                         self.skipped["duplicate"] += skipped
                     documents = [Document(each.facts, wording=each.wording) for each in done]
-                    verdicts = store.find_and_add(documents, crawl=self.crawl)
-                    for each, verdict in zip(done, verdicts, strict=True):
-                        self._count(verdict)
+                    decisions = store.find_and_add(documents, crawl=self.crawl)
+                    for each, decision in zip(done, decisions, strict=True):
+                        self._count(decision)
                         if each.spared:
-                            store.spare([verdict.document])
+                            store.spare([decision.document])
                     self.records += len(stored)
                     self.pages += len(done)
                     show(self.records, len(numbers))

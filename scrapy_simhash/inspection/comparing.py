@@ -43,16 +43,17 @@ def compare_pages(
         both = mine, theirs, (first.number, second.number)
         sites = store.read(lambda documents: Hosts().find_both(documents, *both))
         answer = compare_by_words(mine, theirs, (wording, other), sites)
-    verdict = "Near-duplicates" if answer.duplicate else "Different pages"
+    is_copy = answer.status == "near_duplicate"
+    verdict = "Near-duplicates" if is_copy else "Different pages"
     compared: dict[str, Any] = {
         "verdict": f"{verdict} by the current settings: {answer.tests[1]}",
-        "judged": answer.duplicate,
+        "judged": is_copy,
         "pages": [describe_page(first), describe_page(second)],
-        "tests": list(answer.tests),
+        "tests": answer.tests,
         "distance": (mine.fingerprint ^ theirs.fingerprint).bit_count(),
     }
     if answer.similarity is not None:
-        compared |= {"own_words": [*answer.own_words], "match_own_words": [*answer.match_own_words]}
+        compared |= {"own_words": answer.own_words, "match_own_words": answer.match_own_words}
         compared |= {"similarity": answer.similarity, "site_known": answer.site_known}
     if wording is None or other is None:
         note = "the text of a page is missing or damaged: `scrapy simhash check` lists it"

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from scrapy_simhash.config import Config
-    from scrapy_simhash.judge.log import Decision
+    from scrapy_simhash.judging.documents import Decision
     from scrapy_simhash.stores.store import Store
 
 # As many as the log has of each page.
@@ -55,8 +55,8 @@ def explain(config: Config, what: Sequence[str], log_path: str | None) -> Iterat
         if not urls:
             # As far as the tables of the store are complete.
             distance = min(config.distance, parse_design(store.design).reach_bits)
-            for match in store.query(_read_fingerprint(config, store, what[0]), distance):
-                yield {"url": match.url, "distance": match.distance, "document": match.document}
+            for bits, each in store.query(_read_fingerprint(config, store, what[0]), distance):
+                yield {"url": each.facts.url, "distance": bits, "document": each.number}
             return
         pages = [store.find_documents([url]) for url in urls]
         for url, found in zip(urls, pages, strict=True):

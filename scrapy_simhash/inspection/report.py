@@ -47,8 +47,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from scrapy_simhash.config import Config
-    from scrapy_simhash.judge.log import Decision
-    from scrapy_simhash.judging.documents import Document
+    from scrapy_simhash.judging.documents import Decision, Document
     from scrapy_simhash.stores.store import Store
 
 _HOSTS_SHOWN, _LINKS_SHOWN = 20, 10

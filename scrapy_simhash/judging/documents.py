@@ -1,8 +1,8 @@
-"""Documents as a store takes and keeps them, and what it says of them."""
+"""Documents as a store takes and keeps them, and what is decided on them."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import IntEnum, StrEnum
 from functools import cached_property
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, Protocol, TypeAlias
@@ -13,13 +13,21 @@ from msgspec import structs
 from scrapy_simhash.pages.facts import Facts, Fetched, unpack
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Iterable
 
     from scrapy_simhash.judging.noise import Measured
+    from scrapy_simhash.judging.rule import Site
+    from scrapy_simhash.judging.slots import Change
+    from scrapy_simhash.judging.words import Page, Side
     from scrapy_simhash.pages.facts import PageFingerprint, Wording
 
-Status: TypeAlias = Literal["new", "near_duplicate", "revisit", "not_judged"]
 Standing: TypeAlias = Literal["got", "young", "earlier"]
+# The last second of the year 9999: Python and browsers know no later times.
+LAST_SECOND = 253_402_300_799
+_Bits = Annotated[int, msgspec.Meta(ge=0, le=64)]
+_Share = Annotated[float, msgspec.Meta(ge=0, le=1)]
+_Count = Annotated[int, msgspec.Meta(ge=0, le=2**53)]
+JUDGED = {"new", "near_duplicate", "revisit"}  # statuses of pages that were compared
 STAYS = "not taken for what changes by itself: "  # and why, in tests of a kept page
 # A document that more crawls got than these is not known to be of the oldest.
 _CRAWLS_KEPT = 4
@@ -92,7 +100,7 @@ class Document(msgspec.Struct, array_like=True):
         first_time: when it was fetched first, seconds since 1970, UTC.
         original: number of the document it is a near-duplicate of, or 0.
         distance: bits between the two, or -1.
-        similarity: of the two, or None, see `Match`.
+        similarity: of the two, or None, see `Candidate`.
         tests: what decided.
         spared: judged again it is no near-duplicate of anything, because somebody took its drop
             back.
@@ -132,73 +140,6 @@ class Document(msgspec.Struct, array_like=True):
         known = structs.asdict(self.facts) | structs.asdict(self)
         known |= {"document": self.number, "state": self.state.name.lower()}
         return {name: known[name] for name in names}
-
-
-@dataclass(frozen=True, slots=True)
-class Match:
-    """A stored document beside a page that is compared with it.
-
-    Attributes:
-        document: its number in the store; 0 outside of one.
-        fingerprint: its own.
-        distance: bits between it and that of the page.
-        url: of the document.
-        similarity: share of its words that do not stand alone, 0 to 1, or None.
-        tests: what made it a candidate, what decided, and what was left out, for people.
-        duplicate: the page repeats it.
-        time: when it was fetched last, seconds since 1970, UTC.
-        text_digest: of its text then.
-        standing: `got` (its items came through, in this crawl or where earlier ones count),
-            `young` (they are on their way), or `earlier` (an earlier crawl got it).
-        own_words: the first words that only the page has; not kept, nor is what follows.
-        match_own_words: those that only the document has.
-        parted_by: of a page that looks like it, the first words that part the two; else "".
-        other_number: each main text says a number that neither the other page nor an address has.
-        site_known: the site of the page is known, see `judging.rule.Site`.
-        better_url: the page has the canonical address of both, the document has not.
-    """
-
-    document: int
-    fingerprint: int
-    distance: int
-    url: str
-    similarity: float | None = None
-    tests: tuple[str, ...] = ()
-    duplicate: bool = True
-    # Of the moment, not of the match.
-    time: float = field(default=0.0, compare=False)
-    text_digest: bytes = field(default=b"", compare=False)
-    standing: Standing = field(default="got", compare=False)
-    own_words: tuple[str, ...] = ()
-    match_own_words: tuple[str, ...] = ()
-    parted_by: str = ""
-    other_number: bool = False
-    site_known: bool = False
-    better_url: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Verdict:
-    """What a store says of a document.
-
-    Attributes:
-        status: `new`, `near_duplicate` (of `match`), `revisit` (seen before itself), `not_judged`.
-        reason: of a revisit, `unchanged` or `changed`; of a near-duplicate that is kept,
-            `first_copy` (this crawl did not get its match, an earlier one did) or `undelivered`
-            (the items of its match had not come through); of a document not judged,
-            `bucket_too_full`: in plain simhash, kept as a new one, but more documents are near
-            than are looked at, or too many share a prefix of its fingerprint; else "".
-        document: its number in the store; 0 where nothing was recorded.
-        match: of which document it is a near-duplicate; None otherwise.
-        nearest: of a document that is kept, the one most like it within the distance, or half
-            alike, whose `tests` say what parts them; None where there is none.
-    """
-
-    status: Status
-    reason: str
-    document: int
-    match: Match | None = None
-    nearest: Match | None = None
 
 
 def make_document(
@@ -257,11 +198,83 @@ def add_crawls(crawls: tuple[str, ...], newest: tuple[str, ...]) -> tuple[str, .
     return (*(each for each in crawls if each not in newest), *newest)[-_CRAWLS_KEPT:]
 
 
-class Candidate(NamedTuple):
-    """A stored document that may be like the one that is judged.
+class Published(msgspec.Struct, kw_only=True):
+    """The keys of the verdict in meta, signal and exception; docs/meta.md explains them."""
 
-    Candidates sort by these fields. The distance of one that was found by its `name` or by so many
-    `keys` is -1 until it is read. The items of a `young` one are on their way.
+    time: Annotated[float, msgspec.Meta(ge=0, le=LAST_SECOND)] = 0.0
+    url: str
+    status: str
+    reason: str = ""
+    action: str = ""
+    match_url: str | None = None
+    distance: _Bits | None = None
+    similarity: _Share | None = None
+    tests: list[str] = []
+    new_links: float | None = None
+    fingerprint: str | None = None
+    document: _Count = 0
+    match_document: _Count = 0
+    better_url: bool = False
+    canonical: str = ""
+
+
+class Decision(Published, kw_only=True):
+    """What was decided on a page: a line of the log. One that lacks a field has its default."""
+
+    crawl: str = ""
+    spider: str = ""
+    requested_url: str = ""
+    body_bytes: _Count | None = None
+    scope: str = ""
+    own_words: list[str] = []
+    match_own_words: list[str] = []
+    match_text_digest: str = ""
+    nearest_url: str | None = None
+    nearest_tests: list[str] = []
+    parted_by: str = ""
+    site_known: bool = False
+    other_number: bool = False
+    words: int = 0
+    links: _Count = 0
+    read_ms: float | None = None
+    store_ms: float | None = None
+
+    @property
+    def is_judged(self) -> bool:
+        """Whether the page was compared with others at all."""
+        return self.status in JUDGED
+
+    def make_verdict(self) -> dict[str, Any]:
+        """Make the plain dict that users see: what was decided, without the details of the log."""
+        return {name: getattr(self, name) for name in VERDICT}
+
+
+VERDICT = Published.__struct_fields__
+
+
+class Candidate(NamedTuple):
+    """A stored document that may be like the page that is judged, and what came of comparing.
+
+    Candidates sort by the first fields.
+
+    Attributes:
+        distance: bits between the two; -1 until the document is read, if it was found otherwise.
+        number: of the document in the store; 0 outside of one.
+        name: the part of a name that both have, if it was found by one.
+        keys: by how many rare triples it was found.
+        young: its items are on their way.
+        document: as it is there; None until it is read.
+        facts: what is known of the page, and of the document.
+        duplicate: whether the page repeats it.
+        why: what decided, for people.
+        similarity: share of the page's words that do not stand alone, 0 to 1; None where they do
+            not decide.
+        sites: of both; None where no words were compared, as what follows.
+        kept: the document with all its words.
+        pages: both without noise.
+        sides: their words.
+        noise: what was left out of them, if the page repeats the document but for that.
+        stays: why what parts them is not taken for noise, where that was looked at.
     """
 
     distance: int
@@ -270,6 +283,16 @@ class Candidate(NamedTuple):
     keys: int = 0
     young: bool = False
     document: Document | None = None
+    facts: tuple[Facts, ...] = ()
+    duplicate: bool = False
+    why: str = ""
+    similarity: float | None = None
+    sites: tuple[Site, Site] | None = None
+    kept: Page | None = None
+    pages: tuple[Page, Page] | None = None
+    sides: tuple[Side, Side] | None = None
+    noise: Iterable[Change] | None = None
+    stays: str = ""
 
 
 class Reading(Protocol):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import secrets
 from collections import Counter
 from contextlib import AbstractContextManager
-from dataclasses import replace
 from functools import lru_cache, partial
 from itertools import count
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -22,7 +21,6 @@ from scrapy_simhash.errors import (
 from scrapy_simhash.judging.documents import (
     DEFAULT_DISTANCE_BITS,
     Document,
-    Match,
     Rule,
     State,
 )
@@ -58,7 +56,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from scrapy_simhash.judging.documents import Verdict
+    from scrapy_simhash.judging.documents import Decision
     from scrapy_simhash.pages.facts import Facts
     from scrapy_simhash.tables import Design
 
@@ -173,12 +171,12 @@ class Store(AbstractContextManager["Store"]):
 
     def find_and_add(
         self, documents: Sequence[Document], *, crawl: str = "", incremental: bool = True
-    ) -> list[Verdict]:
+    ) -> list[Decision]:
         """Judge documents in order and write each at once, as if it had come through.
 
         A document is a near-duplicate of one of its group (`Facts.group`), or of what was
         imported, that the rule calls one page with it (`judging.rule`; in plain simhash, that lies
-        within the store's distance). Of several the verdict names the most similar one (in plain
+        within the store's distance). Of several the decision names the most similar one (in plain
         simhash the nearest), of equal ones the oldest. A near-duplicate is recorded, but leads to
         no match. All is written in one transaction; a read-only store judges and writes nothing.
 
@@ -188,7 +186,7 @@ class Store(AbstractContextManager["Store"]):
             incremental: drop pages for what earlier crawls got, too, see `judging.matching`.
 
         Returns:
-            One verdict for each document, once all of them are on disk.
+            One decision for each document, once all of them are on disk.
 
         Raises:
             StoreUnavailableError: nothing was written.
@@ -199,23 +197,23 @@ class Store(AbstractContextManager["Store"]):
         rule = Rule(self.distance, self.rule)
         first = 0 if self.readonly else self.engine.take_numbers(len(documents))
 
-        def work(stored: Documents) -> list[Verdict]:
+        def work(stored: Documents) -> list[Decision]:
             judge = Judge(stored, rule, crawl, incremental, self._hosts)
-            verdicts, taken = [], count(first)
+            decisions, taken = [], count(first)
             for document in documents:
                 if self.engine.shared:
                     stored.read_ahead(document, rule)
-                verdict, judged = judge.judge(document)
+                decision, judged = judge.judge(document)
                 if not self.readonly:
                     judged.number = judged.number or next(taken)
-                    verdict = replace(verdict, document=stored.save(judged))
-                verdicts.append(verdict)
-            return verdicts
+                    decision.document = stored.save(judged)
+                decisions.append(decision)
+            return decisions
 
         return self.read(work) if self.readonly else self.write(work)
 
-    def query(self, fingerprint: int, distance: int | None = None) -> list[Match]:
-        """Find all originals within a distance, of every group, nearest first.
+    def query(self, fingerprint: int, distance: int | None = None) -> list[tuple[int, Document]]:
+        """Find all originals within a distance, of every group, with their bits, nearest first.
 
         Args:
             fingerprint: 0 to 2**64 - 1.
@@ -227,13 +225,11 @@ class Store(AbstractContextManager["Store"]):
         check_fingerprint(fingerprint)
         bits = self.distance if distance is None else distance
 
-        def work(stored: Documents) -> list[Match]:
+        def work(stored: Documents) -> list[tuple[int, Document]]:
             limits = Limits(bits)
             found, _ = stored.list_led(stored.near(fingerprint, limits), limits)
-            return [
-                Match(number, each.facts.fingerprint, found[number].distance, each.facts.url)
-                for number, each in stored.get_all(found).items()
-            ]
+            there = stored.get_all(found)
+            return [(found[number].distance, each) for number, each in there.items()]
 
         return self.read(work)
 

@@ -14,7 +14,7 @@ from scrapy.crawler import AsyncCrawlerRunner, Crawler
 from scrapy.http import Request, Response, TextResponse
 from scrapy.utils.engine import format_engine_status
 
-from scrapy_simhash.judge.log import VERDICT
+from scrapy_simhash.judging.documents import VERDICT
 from scrapy_simhash.stores.opening import open_store
 from tests.helpers.processes import PATIENCE_SECONDS
 from tests.helpers.server import Answers, serve

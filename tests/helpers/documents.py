@@ -6,7 +6,7 @@ from typing import Any
 
 from msgspec import structs
 
-from scrapy_simhash.judging.documents import Document, Verdict
+from scrapy_simhash.judging.documents import Decision, Document
 from scrapy_simhash.pages.facts import Facts, Reader, Wording, pack
 from scrapy_simhash.stores.opening import open_store
 from scrapy_simhash.stores.store import Store
@@ -50,13 +50,13 @@ def open_lmdb(folder: Path | str, **arguments: Any) -> Store:
 def judge(store: Store, *pages: Document, **arguments: Any) -> list[str]:
     """Judge pages in one group; says status or reason, number, and number of the match of each."""
     return [
-        f"{verdict.reason or verdict.status} {verdict.document}"
-        + (f" of {verdict.match.document}" if verdict.match else "")
-        for verdict in store.find_and_add(pages, **arguments)
+        f"{each.reason or each.status} {each.document}"
+        + (f" of {each.match_document}" if each.match_url else "")
+        for each in store.find_and_add(pages, **arguments)
     ]
 
 
-def judge_in_order(pages: Iterable[Document], seed: int = 0) -> list[Verdict]:
+def judge_in_order(pages: Iterable[Document], seed: int = 0) -> list[Decision]:
     """Judge pages as the first crawl of a store does."""
     arriving = [alter(page, identity=b"%d" % number) for number, page in enumerate(pages)]
     with open_store("memory:", seed=seed) as store:
@@ -67,6 +67,6 @@ def find(store: Store, url: str) -> list[Document]:
     return store.find_documents([url])
 
 
-def judge_one(store: Store, page: Document) -> Verdict:
-    (verdict,) = store.find_and_add([page])
-    return verdict
+def judge_one(store: Store, page: Document) -> Decision:
+    (decision,) = store.find_and_add([page])
+    return decision

@@ -129,8 +129,8 @@ def test_a_name_that_many_have_is_not_asked(store: Store) -> None:
     with open_store("memory:") as memory:
         apart = [make_named(n, f"{FIRE} - {n}", "a text " * 20) for n in range(MOST_CALLED + 2)]
         memory.find_and_add(apart[:MOST_CALLED])
-        near = [judge_one(memory, page).nearest for page in apart[MOST_CALLED:]]
-        assert [each and each.tests[0].partition(" ")[0] for each in near] == ["called", "rare"]
+        near = [judge_one(memory, page).nearest_tests for page in apart[MOST_CALLED:]]
+        assert [tests[0].partition(" ")[0] for tests in near] == ["called", "rare"]
 
 
 HOST = "site.example"

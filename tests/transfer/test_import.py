@@ -271,7 +271,7 @@ def test_what_was_delivered_comes_in_as_was_recorded(run: Run, tmp_path: Path, h
     with open_store(target) as store:
         pages = [document(name, ONE ^ 1) for name in ("one", "near one")]
         verdicts = store.find_and_add([*pages, document("undone", TWO ^ 1)])
-        assert [verdict.match is None for verdict in verdicts] == [True, False, True]
+        assert [each.match_url is None for each in verdicts] == [True, False, True]
 
 
 @pytest.mark.parametrize(
