@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import re
-from importlib.util import find_spec
 from pathlib import Path
 from pkgutil import resolve_name
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 from urllib.parse import parse_qsl, urlencode
 
 from scrapy_simhash.errors import StoreUnusableError
@@ -16,28 +15,12 @@ if TYPE_CHECKING:
     from scrapy_simhash.stores.keyvalues import Engine
     from scrapy_simhash.stores.store import Store
 
-
-class Kind(NamedTuple):
-    """A kind of store.
-
-    Attributes:
-        engine: class of its `Engine`: module and name.
-        lasts: what it has is there after the process that made it, and several processes may have
-            it; the URL is `scheme://...`, else `scheme:`.
-        extra: of this package, which installs the client of that name; "" for none.
-    """
-
-    engine: str
-    lasts: bool = True
-    extra: str = ""
-
-
-_FOLDER = Kind("scrapy_simhash.stores.lmdb:LmdbEngine")
-_SERVER = Kind("scrapy_simhash.stores.redis:RedisEngine", extra="redis")
-# By the schemes of their URLs; what has none of these is a folder.
+_REDIS = "scrapy_simhash.stores.redis:RedisEngine"
+# By how their URLs begin, the engines of all kinds of stores beside folders. What has no place,
+# behind `//`, ends with the process that made it.
 KINDS = {
-    "memory": Kind("scrapy_simhash.stores.lmdb:MemoryEngine", lasts=False),
-    **dict.fromkeys(("redis", "rediss", "unix"), _SERVER),
+    "memory:": "scrapy_simhash.stores.lmdb:MemoryEngine",
+    **dict.fromkeys(("redis://", "rediss://", "unix://"), _REDIS),
 }
 MEMORY = "memory:"
 # Without characters that have a meaning in patterns. Without colons: `a:tables` would look like the
@@ -46,7 +29,7 @@ _PREFIX = re.compile(r"[\w.-]{1,64}", re.ASCII)
 # What follows the scheme, up to the options.
 _PLACE = re.compile(r"([^@/?#]*@)?(\[[0-9a-fA-F:.]+\]|[^@/?#:]*)(:0*[1-9][0-9]*)?(/[0-9]*)?")
 _SOCKET = re.compile(r"([^@/?#]*@)?/[^@?#]+")
-_LIKE_URL = re.compile(f"({'|'.join(KINDS)})(:|//)", re.IGNORECASE)
+_LIKE_URL = re.compile(f"({'|'.join(each.rstrip(':/') for each in KINDS)})(:|//)", re.IGNORECASE)
 _TLS_OPTIONS = ("ca_certs", "certfile", "keyfile", "cert_reqs", "check_hostname")
 _OPTIONS = {"prefix", "db", *(f"ssl_{name}" for name in _TLS_OPTIONS)}
 
@@ -88,12 +71,14 @@ def open_store(  # noqa: PLR0913 - a store has so many sides
     """
     from scrapy_simhash.stores.store import Store  # noqa: PLC0415 - loads numpy
 
-    folder, kind = folder_of(url), _find_kind(url)
-    if kind.extra and find_spec(kind.extra) is None:
+    folder = folder_of(url)
+    kind = "scrapy_simhash.stores.lmdb:LmdbEngine" if folder else KINDS[_find_kind(url)]
+    try:
+        engine: Engine = resolve_name(kind)(folder or url, readonly=readonly)
+    except ModuleNotFoundError as error:
         raise StoreUnusableError(
-            f"store {show_url(url)} needs a client: pip install 'scrapy-simhash[{kind.extra}]'"
-        )
-    engine: Engine = resolve_name(kind.engine)(folder or url, readonly=readonly)
+            f"store {show_url(url)} needs a client: pip install 'scrapy-simhash[{error.name}]'"
+        ) from None
     return Store(engine, distance, tables, recipe, rule, seed=seed)
 
 
@@ -102,24 +87,22 @@ def open_as_it_is(url: str) -> Store:
     return open_store(url, distance=0, readonly=True)
 
 
-def _find_kind(url: str) -> Kind:
-    scheme, colon, rest = url.partition(":")
-    kind = KINDS.get(scheme.lower(), _FOLDER)
-    is_url = rest.startswith("//") if kind.lasts else not rest
-    return kind if colon and is_url else _FOLDER
+def _find_kind(url: str) -> str:
+    """Find how the URLs of a store's kind begin; "" of a folder."""
+    start = next((each for each in KINDS if url.lower().startswith(each)), "")
+    return start if start.endswith("//") or start == url.lower() else ""
 
 
 def lasts(url: str) -> bool:
     """Return whether what a store has is there after the process that made it."""
-    return _find_kind(url).lasts
+    return not (kind := _find_kind(url)) or kind.endswith("//")
 
 
 def folder_of(url: str) -> Path | None:
     """Return the folder of a store; None of one elsewhere; a ValueError for what is no store."""
-    kind = _find_kind(url)
-    if kind is _SERVER:
-        server_address(url)
-    if kind is not _FOLDER:
+    if kind := _find_kind(url):
+        if KINDS[kind] == _REDIS:
+            server_address(url)
         return None
     if "://" in url or not url or url.endswith(":") or _LIKE_URL.match(url):
         raise ValueError(
