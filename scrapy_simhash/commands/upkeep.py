@@ -60,7 +60,7 @@ def _check(config: Config, options: Namespace) -> Iterator[Answer]:
     if options.tables is not None and not options.rebuild:
         raise ValueError(f"--tables {options.tables} needs --rebuild, which rewrites the tables")
     if options.compact:
-        from scrapy_simhash.stores.packing import compact  # noqa: PLC0415 - loads lmdb
+        from scrapy_simhash.stores.copying import compact  # noqa: PLC0415 - loads lmdb
 
         with open_as_it_is(config.store) as store, show_progress("packing the store"):
             yield compact(store)

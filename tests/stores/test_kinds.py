@@ -19,12 +19,12 @@ from scrapy_simhash import open_store
 from scrapy_simhash.errors import StoreError
 from scrapy_simhash.pages.facts import Recipe
 from scrapy_simhash.stores import keyvalues
+from scrapy_simhash.stores.copying import compact
 from scrapy_simhash.stores.documents import Documents
 from scrapy_simhash.stores.keys import KeyTable
 from scrapy_simhash.stores.keyvalues import FORMAT, IDENTITIES, TABLES, Engine, Header, KeyValues
 from scrapy_simhash.stores.lmdb import MemoryEngine
 from scrapy_simhash.stores.opening import open_as_it_is
-from scrapy_simhash.stores.packing import compact
 from scrapy_simhash.stores.store import Store
 from scrapy_simhash.stores.upkeep import read_table
 from scrapy_simhash.tables import Limits, parse_design
