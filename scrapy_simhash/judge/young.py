@@ -209,7 +209,8 @@ class WithYoung:
             each = young.by_key[candidate.number]
             other = each.document.facts
             if other.identity != facts.identity and other.group == facts.group:
-                found.append(candidate._replace(document=each.stands, young=not each.counts))
+                candidate.document, candidate.young = each.stands, not each.counts
+                found.append(candidate)
         return found, complete
 
     def sample(self, host: str) -> dict[int, bytes]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import IntEnum, StrEnum
 from functools import cached_property
-from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Protocol, TypeAlias
 
 import msgspec
 from msgspec import structs
@@ -252,7 +252,7 @@ class Decision(Published, kw_only=True):
 VERDICT = Published.__struct_fields__
 
 
-class Candidate(NamedTuple):
+class Candidate(msgspec.Struct, order=True):
     """A stored document that may be like the page that is judged, and what came of comparing.
 
     Candidates sort by the first fields.

@@ -235,7 +235,9 @@ class Judge:
         if self.rule.by_words and document.wording:
             compared = self._compare_words(document, found, own)
         else:
-            compared = [_compare_plainly(each, self.rule) for each in found]
+            compared = found
+            for each in found:
+                _compare_plainly(each, self.rule)
         alike = (each for each in compared if each.duplicate)
         if match := min(alike, key=self._rank, default=None):
             if match.noise is not None and match.kept:
@@ -264,7 +266,8 @@ class Judge:
             without = own, candidate.number
             sites = self.hosts.find_both(self.documents, facts, other, without)
             if why := find_names_apart(facts, other, *sites):
-                compared.append(_rule(candidate, Ruling(one=False, why=why)))
+                _rule(candidate, Ruling(one=False, why=why))
+                compared.append(candidate)
             else:
                 sites_of[candidate.number] = sites
         wordings = self.documents.get_wordings(sites_of)
@@ -281,12 +284,12 @@ class Judge:
             else:
                 pages = Slots(self.trusted.get(number, ())).clean_both(page, kept)
             said = self._doubt_declared(judge(*pages, *sites), facts, other)
-            answer = _rule(candidate, said)
-            answer = answer._replace(sites=sites, kept=kept, pages=pages)
+            _rule(candidate, said)
+            candidate.sites, candidate.kept, candidate.pages = sites, kept, pages
             if said.one and pages != (page, kept) and not judge(page, kept, *sites).one:
                 seen = self.trusted[number] if self.trusted else self.hosts.list_noise(page, kept)
-                answer = answer._replace(noise=show_standing(seen, page, kept))
-            compared.append(answer)
+                candidate.noise = show_standing(seen, page, kept)
+            compared.append(candidate)
             if said.one and self.stand(candidate) == "got":
                 break
         if self.find_bar and not self.trusted and not any(each.duplicate for each in compared):
@@ -309,7 +312,7 @@ class Judge:
         Of those that were looked at and are not in doubt, it is noted why.
         """
         parted = []
-        for place, each in enumerate(compared):
+        for each in compared:
             if each.kept and each.pages and each.sites and each.sides:
                 alone = int(each.sides[0].alone.sum())
                 far = not _are_called_alike(page.facts.url, each.kept.facts.url)
@@ -320,8 +323,8 @@ class Judge:
                     page.facts.url, kept.page.facts.url
                 )
                 asked = kept if now else Doubt(self.number, page, far=far)
-                parted.append((far, alone, kept.document, place, asked, each.pages, each.sites))
-        for _, alone, _, place, kept, pages, sites in sorted(parted)[:_MOST_DOUBTED]:
+                parted.append((far, alone, each.number, each, asked, each.pages, each.sites))
+        for _, alone, _, candidate, kept, pages, sites in sorted(parted)[:_MOST_DOUBTED]:
             words = len(pages[0].words.tokens)
             if alone > _MOST_IN_DOUBT * words and words >= STUB_WORDS:
                 break
@@ -329,7 +332,7 @@ class Judge:
             if isinstance(found, Doubt):
                 self.doubt = found
                 break
-            compared[place] = compared[place]._replace(stays=found)
+            candidate.stays = found
 
     def _doubt(
         self, page: Page, kept: Doubt, pages: tuple[Page, Page], sites: tuple[Site, Site]
@@ -478,8 +481,9 @@ def _choose(page: Facts, candidates: Iterable[Candidate]) -> Iterator[Candidate]
         # A page is no copy of itself, though a fingerprinter may tell its requests apart.
         if kept is None or kept.state != State.DONE or (kept.facts.url == page.url != ""):
             continue
-        distance = (page.fingerprint ^ kept.facts.fingerprint).bit_count()
-        yield candidate._replace(distance=distance, facts=(page, kept.facts))
+        candidate.distance = (page.fingerprint ^ kept.facts.fingerprint).bit_count()
+        candidate.facts = page, kept.facts
+        yield candidate
 
 
 def _is_own(document: Document, found: Document) -> bool:
@@ -508,16 +512,15 @@ def _rank(candidate: Candidate) -> tuple[object, ...]:
     return -named, -candidate.keys, candidate.distance, candidate.number
 
 
-def _rule(candidate: Candidate, said: Ruling) -> Candidate:
+def _rule(candidate: Candidate, said: Ruling) -> None:
     """Add to a candidate what the rule says of it."""
     share = float(said.one)
     if said.sides is not None:
         alone = said.sides[0].alone
         share = 1 - int(alone.sum()) / max(1, len(alone))
     why = said.why if len(said.why) <= _LONGEST_WHY else f"{said.why[:_LONGEST_WHY]}..."
-    return candidate._replace(
-        duplicate=said.one, why=why, similarity=round(share, 4), sides=said.sides
-    )
+    candidate.duplicate, candidate.why, candidate.sides = said.one, why, said.sides
+    candidate.similarity = round(share, 4)
 
 
 def compare_by_words(
@@ -539,17 +542,20 @@ def compare_by_words(
     mine, theirs = map(Page.make, (page, kept), wordings)
     said = judge(mine, theirs, *sites)
     distance = (page.fingerprint ^ kept.fingerprint).bit_count()
-    compared = _rule(Candidate(distance, 0, name, facts=(page, kept)), said)
-    return _describe(compared._replace(sites=sites, pages=(mine, theirs)))
+    compared = Candidate(distance, 0, name, facts=(page, kept), sites=sites, pages=(mine, theirs))
+    _rule(compared, said)
+    return _describe(compared)
 
 
 def compare_plainly(first: Facts, second: Facts, rule: Rule) -> Decision:
     """Compare two documents without their words, by digest or distance, whichever comes first."""
     distance = (first.fingerprint ^ second.fingerprint).bit_count()
-    return _describe(_compare_plainly(Candidate(distance, 0, facts=(first, second)), rule))
+    compared = Candidate(distance, 0, facts=(first, second))
+    _compare_plainly(compared, rule)
+    return _describe(compared)
 
 
-def _compare_plainly(candidate: Candidate, rule: Rule) -> Candidate:
+def _compare_plainly(candidate: Candidate, rule: Rule) -> None:
     page, kept = candidate.facts
     if page.scope != kept.scope:
         deciding, duplicate = Deciding.SCOPE, False
@@ -563,7 +569,7 @@ def _compare_plainly(candidate: Candidate, rule: Rule) -> Candidate:
     else:
         deciding = Deciding.NO_WORDS
         duplicate = candidate.distance <= min(rule.distance, PLAIN_DISTANCE_BITS)
-    return candidate._replace(duplicate=duplicate, why=deciding.value)
+    candidate.duplicate, candidate.why = duplicate, deciding.value
 
 
 def name_proposal(distance: int, *, stub: bool, name: str = "", keys: int = 0) -> str:

@@ -90,11 +90,11 @@ def propose(
 ) -> None:
     """Add to the candidates near a page those with rare triples of it, or a name that few have."""
     for number, keys in alike.items():
-        found[number] = found.get(number, Candidate(-1, number))._replace(keys=keys)
+        found.setdefault(number, Candidate(-1, number)).keys = keys
     for name, numbers in called:
         for number in numbers if len(numbers) <= MOST_CALLED else ():
-            candidate = found.get(number, Candidate(-1, number))
-            found[number] = candidate._replace(name=candidate.name or name)
+            candidate = found.setdefault(number, Candidate(-1, number))
+            candidate.name = candidate.name or name
 
 
 @dataclass(eq=False)
@@ -365,7 +365,8 @@ class Documents:
             self._propose(found, facts, groups, own)
         candidates = sorted(found.values())[: None if by_words else MOST_CANDIDATES]
         there = self.get_all([each.number for each in candidates])
-        candidates = [each._replace(document=there.get(each.number)) for each in candidates]
+        for each in candidates:
+            each.document = there.get(each.number)
         return candidates, complete or by_words
 
     def _propose(
