@@ -23,6 +23,7 @@ from scrapy_simhash.stores.keys import (
     KEYS_OF_A_PAGE,
     KEYS_OF_STRANGERS,
     MOST_UNDER_KEY,
+    choose_keys,
     describe_member,
     keys_of,
     make_keys,
@@ -117,8 +118,8 @@ class Young:
 
     def choose_keys(self, keys: Iterable[int], most: int) -> list[int]:
         """List the first keys that are not dissolved, neither here nor in the store."""
-        here, there = self._dissolved, self._dissolved_there
-        return list(islice((key for key in keys if key not in here and key not in there), most))
+        left = (key for key in keys if key not in self._dissolved)
+        return choose_keys(left, self._dissolved_there, most)
 
     def add(self, page: int, document: Document, *, is_new: bool) -> None:
         """Make a page findable.

@@ -219,7 +219,10 @@ class Published(msgspec.Struct, kw_only=True):
 
 
 class Decision(Published, kw_only=True):
-    """What was decided on a page: a line of the log. One that lacks a field has its default."""
+    """What was decided on a page: by a store; a crawl adds what it knows, and logs it as a line.
+
+    A line that lacks a field has its default.
+    """
 
     crawl: str = ""
     spider: str = ""
