@@ -58,12 +58,10 @@ class Rule:
         distance: SIMHASH_DISTANCE, 0 to 15 bits.
         name: SIMHASH_RULE: with `plain` the distance alone decides, as in the paper; else
             `judging.rule.judge` does.
-        min_features: a text with fewer distinct features has no fingerprint.
     """
 
     distance: int
     name: str = "words"
-    min_features: int = MIN_FEATURES
 
     @cached_property
     def by_words(self) -> bool:
@@ -162,7 +160,7 @@ def make_document(
     if not fingerprints and not read.stub:
         raise ValueError(
             f"a page of {known.features} features was read for a smaller `min_features` than the "
-            f"rule's, {rule.min_features}; read it again with this one"
+            f"rule's, {MIN_FEATURES}; read it again with this one"
         )
     facts = structs.replace(
         known,
@@ -186,9 +184,9 @@ def list_fingerprints(page: PageFingerprint, rule: Rule) -> tuple[int, ...]:
     A stub has none.
     """
     fingerprints = []
-    if page.facts.features >= rule.min_features:
+    if page.facts.features >= MIN_FEATURES:
         fingerprints.append(page.facts.fingerprint)
-    if rule.by_words and page.whole_features >= rule.min_features:
+    if rule.by_words and page.whole_features >= MIN_FEATURES:
         fingerprints.append(page.whole_fingerprint)
     return tuple(dict.fromkeys(fingerprints))
 
