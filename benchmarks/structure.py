@@ -35,7 +35,7 @@ from measuring import ROOT, print_table
 
 from scrapy_simhash.commands.command import add_commands
 from scrapy_simhash.config import Config
-from scrapy_simhash.judge.log import VERDICT
+from scrapy_simhash.judging.documents import VERDICT
 from scrapy_simhash.stores.keyvalues import SETS, VALUES, Engine, KeyValues
 
 if TYPE_CHECKING:

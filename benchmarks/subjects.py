@@ -163,7 +163,7 @@ def our_subject(store: Store, distance: int = DISTANCE, queries: int = 2_000) ->
     return Subject(
         prepare=int,
         search=lambda query: store.query(query, distance),
-        read=lambda matches: {match.fingerprint for match in matches},
+        read=lambda found: {each.facts.fingerprint for _, each in found},
         queries=queries,
     )
 

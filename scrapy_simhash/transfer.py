@@ -44,8 +44,8 @@ from scrapy_simhash.errors import (
 from scrapy_simhash.judge.client import Judges
 from scrapy_simhash.judge.log import IMPORT_PREFIX, CrawlLog, new_crawl
 from scrapy_simhash.judge.messages import Settled
-from scrapy_simhash.judging.documents import Document
-from scrapy_simhash.pages.facts import EVERYONE, MOST_BYTES, pack
+from scrapy_simhash.judging.documents import Document, State
+from scrapy_simhash.pages.facts import EVERYONE, MOST_BYTES
 from scrapy_simhash.stores.keyvalues import cut
 from scrapy_simhash.stores.opening import open_store, show_url
 
@@ -55,8 +55,7 @@ if TYPE_CHECKING:
     from scrapy.settings import Settings
 
     from scrapy_simhash.config import Config
-    from scrapy_simhash.judge.log import Decision
-    from scrapy_simhash.judging.documents import Verdict
+    from scrapy_simhash.judging.documents import Decision
     from scrapy_simhash.pages.facts import Fetched
 
     _Show: TypeAlias = Callable[[int, int | None], None]  # told how many records are read, of all
@@ -157,7 +156,7 @@ class _Import:
             why = f"the process that judges pages ended {plural(ends, 'time')}, and pages just "
             self.problems.insert(0, f"{why}before may be missing: run this again")
 
-    def _count(self, judged: Decision | Verdict) -> None:
+    def _count(self, judged: Decision) -> None:
         self.verdicts[f"{judged.status}/{judged.reason}".removesuffix("/")] += 1
 
     def take_store(self, config: Config, show: _Show) -> None:
@@ -170,15 +169,15 @@ class _Import:
             with open_store(*given, rule=config.rule, seed=source.seed) as store:
                 for group in cut(numbers, _DOCUMENTS_PER_GROUP):
                     stored = source.get_documents(group).values()
-                    self.skipped.update(each.state for each in stored if each.state != "done")
-                    done = [each for each in stored if each.state == "done"]
-                    packed = (pack(each.wording) if each.wording else b"" for each in done)
-                    documents = [*map(Document, (each.facts for each in done), packed)]
-                    verdicts = store.find_and_add(documents, crawl=self.crawl)
-                    for each, verdict in zip(done, verdicts, strict=True):
-                        self._count(verdict)
-                        if each.record.spared:
-                            store.spare([verdict.document])
+                    done = [each for each in stored if each.state == State.DONE]
+                    if skipped := len(stored) - len(done):
+                        self.skipped["duplicate"] += skipped
+                    documents = [Document(each.facts, wording=each.wording) for each in done]
+                    decisions = store.find_and_add(documents, crawl=self.crawl)
+                    for each, decision in zip(done, decisions, strict=True):
+                        self._count(decision)
+                        if each.spared:
+                            store.spare([decision.document])
                     self.records += len(stored)
                     self.pages += len(done)
                     show(self.records, len(numbers))

@@ -45,7 +45,7 @@ class Judged(NamedTuple):
 
     pair: LabelledPair
     duplicate: bool  # the plugin would drop the second page, by what it knows of the site
-    tests: tuple[str, ...] = ()
+    tests: Sequence[str] = ()
     known: bool = False  # the site is known
     duplicate_if_unknown: bool = False  # it would, if it were not
     distance: int = NO_DISTANCE  # bits between their fingerprints
@@ -190,18 +190,18 @@ def judge_pairs(
         found = sites.find(*names)
         answer = sites.compare(*names, rule, found)
         unknown = sites.compare(*names, rule, (UNKNOWN, UNKNOWN))
-        bits = answer.distance
+        bits, is_copy = answer.distance or 0, answer.status == "near_duplicate"
         if any(documents[name].facts.stub for name in names):  # equal, or they count as unrelated
-            bits = 0 if answer.duplicate else NO_DISTANCE
+            bits = 0 if is_copy else NO_DISTANCE
         enough = min(first.facts.features, second.facts.features) >= MIN_FEATURES
         plain = (first.facts.fingerprint ^ second.facts.fingerprint).bit_count()
         judged.append(
             Judged(
                 pair,
-                answer.duplicate,
+                is_copy,
                 answer.tests[1:],
                 known=found[0].known,
-                duplicate_if_unknown=unknown.duplicate,
+                duplicate_if_unknown=unknown.status == "near_duplicate",
                 distance=bits,
                 plain_distance=plain if enough else NO_DISTANCE,
             )

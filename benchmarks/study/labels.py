@@ -33,7 +33,7 @@ from scrapy_simhash.pages.facts import unpack
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from scrapy_simhash.judging.documents import Document, Match, Rule
+    from scrapy_simhash.judging.documents import Decision, Document, Rule
 
 Label: TypeAlias = Literal["dup", "distinct", "unknown"]
 LABELS: tuple[str, ...] = get_args(Label)
@@ -193,7 +193,7 @@ class FolderSites:
         )
         return (mine, theirs) if mine.known and theirs.known else (UNKNOWN, UNKNOWN)
 
-    def compare(self, first: str, second: str, rule: Rule, sites: tuple[Site, Site]) -> Match:
+    def compare(self, first: str, second: str, rule: Rule, sites: tuple[Site, Site]) -> Decision:
         """Compare two pages by a rule; the one is judged that the seed has come second."""
         page, kept = sorted((first, second), key=self._place)
         mine, theirs = self._pages[page], self._pages[kept]

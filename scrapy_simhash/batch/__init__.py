@@ -34,10 +34,10 @@ def list_recorded_pairs(store: Store) -> NDArray[np.uint64]:
     """
     pairs = store.read(
         lambda stored: [
-            (record.facts.fingerprint, original.facts.fingerprint)
-            for _, record in stored
-            if record.state == State.DUPLICATE
-            for original in stored.get_all([record.original]).values()
+            (each.facts.fingerprint, original.facts.fingerprint)
+            for each in stored
+            if each.state == State.DUPLICATE
+            for original in stored.get_all([each.original]).values()
         ]
     )
     return np.array(pairs, np.uint64).reshape(-1, 2)

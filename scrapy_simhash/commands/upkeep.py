@@ -13,6 +13,7 @@ from scrapy_simhash.batch import export_archive
 from scrapy_simhash.crawl.running import find_log
 from scrapy_simhash.errors import PartlyFailedError
 from scrapy_simhash.judge.log import find_crawl, read_log
+from scrapy_simhash.judging.documents import State
 from scrapy_simhash.stores.opening import open_as_it_is, open_store
 from scrapy_simhash.stores.store import choose_distance
 from scrapy_simhash.stores.upkeep import add_duplicates
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from scrapy_simhash.commands.answering import Answer
     from scrapy_simhash.commands.command import Make
     from scrapy_simhash.config import Config
-    from scrapy_simhash.judging.documents import StoredDocument
+    from scrapy_simhash.judging.documents import Document
     from scrapy_simhash.stores.store import Store
 
 
@@ -59,7 +60,7 @@ def _check(config: Config, options: Namespace) -> Iterator[Answer]:
     if options.tables is not None and not options.rebuild:
         raise ValueError(f"--tables {options.tables} needs --rebuild, which rewrites the tables")
     if options.compact:
-        from scrapy_simhash.stores.packing import compact  # noqa: PLC0415 - loads lmdb
+        from scrapy_simhash.stores.copying import compact  # noqa: PLC0415 - loads lmdb
 
         with open_as_it_is(config.store) as store, show_progress("packing the store"):
             yield compact(store)
@@ -92,16 +93,16 @@ def _prune(config: Config, options: Namespace) -> Iterator[Answer]:
     oldest = inf if days is None else time.time() - days * _SECONDS_A_DAY
     crawl = find_crawl(find_log(config), options.crawl)
 
-    def choose(document: StoredDocument) -> bool:
+    def choose(document: Document) -> bool:
         return (
             (not urls or document.facts.url in urls)
             and document.facts.time < oldest
-            and (crawl is None or crawl in document.record.crawls)
+            and (crawl is None or crawl in document.crawls)
         )
 
     with open_as_it_is(config.store) if dry_run else _open_to_change(config) as store:
         with show_progress("looking through the documents"):
-            chosen = {each.document: each.facts.url for each in store.list_documents(choose)}
+            chosen = {each.number: each.facts.url for each in store.list_documents(choose)}
             numbers = store.read(lambda stored: add_duplicates(stored, chosen))
         if dry_run:
             for document in store.get_documents(numbers).values():
@@ -136,23 +137,21 @@ def _undo(config: Config, options: Namespace) -> Iterator[Answer]:
     crawl = find_crawl(find_log(config), options.crawl)
     with open_as_it_is(config.store) if dry_run else _open_to_change(config) as store:
         kept = [] if original is None else store.find_documents([original])
-        originals = {
-            each.record.original if each.state == "duplicate" else each.document for each in kept
-        }
+        originals = {each.original or each.number for each in kept}
 
-        def choose(document: StoredDocument) -> bool:
+        def choose(document: Document) -> bool:
             return (
-                document.state == "duplicate"
+                document.state == State.DUPLICATE
                 and (not urls or document.facts.url in urls)
-                and (original is None or document.record.original in originals)
-                and (crawl is None or crawl in document.record.crawls)
+                and (original is None or document.original in originals)
+                and (crawl is None or crawl in document.crawls)
             )
 
         found = store.list_documents(choose)
         requested = _find_requested(config, {document.facts.url for document in found})
         answers = [_describe(store, document, requested) for document in found]
         if found and not dry_run:
-            store.spare([document.document for document in found])
+            store.spare([document.number for document in found])
         # Last, because the reader of the answers may stop early, as `head` does.
         yield from answers
         left = {*urls}.difference(document.facts.url for document in found)
@@ -186,9 +185,9 @@ def _require_all(left: Collection[str]) -> None:
         )
 
 
-def _describe(store: Store, document: StoredDocument, requested: Mapping[str, str]) -> Answer:
+def _describe(store: Store, document: Document, requested: Mapping[str, str]) -> Answer:
     """Describe a drop by the address that was asked for, which may lead elsewhere by now."""
-    kept = document.record.original
+    kept = document.original
     original = store.get_documents([kept]).get(kept)
     url = document.facts.url
     return {

@@ -9,7 +9,8 @@ from scrapy.http import Request
 
 from scrapy_simhash._printable import plural, quote, show_share
 from scrapy_simhash.crawl.running import list_asked
-from scrapy_simhash.judge.log import JUDGED, PASS
+from scrapy_simhash.judge.log import PASS
+from scrapy_simhash.judging.documents import JUDGED
 from scrapy_simhash.pages import addresses
 from scrapy_simhash.pages.facts import LEAST_OF_SHARE
 
@@ -20,8 +21,8 @@ if TYPE_CHECKING:
 
     from scrapy_simhash.config import Config
     from scrapy_simhash.crawl.policy import JudgedPage
-    from scrapy_simhash.judge.log import Decision
     from scrapy_simhash.judge.messages import Closed, LeftLink
+    from scrapy_simhash.judging.documents import Decision
     from scrapy_simhash.pages.facts import Reader, Share
 
 _MOST_HOSTS = 100_000

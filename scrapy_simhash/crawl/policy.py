@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from scrapy.crawler import Crawler
 
     from scrapy_simhash.config import Config
-    from scrapy_simhash.judge.log import Decision
+    from scrapy_simhash.judging.documents import Decision
 
 SUCCESS = range(200, 300)
 _IDENTITY_BYTES = 16  # two pages of a trillion have one with a chance of 1 in 10**15

@@ -31,7 +31,7 @@ from scrapy_simhash.errors import SettingError
 from scrapy_simhash.judge.messages import Open
 from scrapy_simhash.pages.facts import OUR_READER
 from scrapy_simhash.pages.scopes import load_scope
-from scrapy_simhash.stores.opening import MEMORY, folder_of, show_url
+from scrapy_simhash.stores.opening import folder_of, lasts, show_url
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -127,7 +127,7 @@ def place(config: Config, store: str | None = None) -> Config:
     log = config.log
     if store is None:
         store = config.store
-        if "://" not in store and store != MEMORY:
+        if "://" not in store and lasts(store):
             store = _place("STORE", store)
     if log not in {None, DEFAULT_LOG}:
         log = str(Path(closest_scrapy_cfg()).parent / str(log))
@@ -174,14 +174,14 @@ def make_open(config: Config) -> Open:
         SettingError: a setting names what there is not.
     """
     with _naming("SIMHASH_STORE"):
-        if config.store == MEMORY and config.processes > 1:
+        if config.processes > 1 and not lasts(config.store):
             raise ValueError(
-                f"{MEMORY!r} is for one process, but SIMHASH_PROCESSES = {config.processes}; name "
-                "a folder, or set it to 1"
+                f"{config.store!r} is for one process, but SIMHASH_PROCESSES = {config.processes}; "
+                "name a folder, or set it to 1"
             )
         folder = folder_of(config.store)
     # A read-only crawl writes no files, if none is named.
-    logs = config.log != DEFAULT_LOG or (config.store != MEMORY and not config.readonly)
+    logs = config.log != DEFAULT_LOG or (lasts(config.store) and not config.readonly)
     placed = replace(  # a spider may change its folder
         config,
         store=str(folder.absolute()) if folder else config.store,

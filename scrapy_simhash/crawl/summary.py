@@ -13,15 +13,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from scrapy_simhash._printable import plural, quote, show_share
 from scrapy_simhash.crawl.policy import LEFT_OUT
-from scrapy_simhash.judge.log import FOLLOW, JUDGED, LOSING, PASS
-from scrapy_simhash.judging.documents import STAYS
+from scrapy_simhash.judge.log import FOLLOW, LOSING, PASS
+from scrapy_simhash.judging.documents import JUDGED, STAYS
 from scrapy_simhash.pages.addresses import find_parameter, find_places
 from scrapy_simhash.pages.facts import MOSTLY_NEW
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from scrapy_simhash.judge.log import Decision
+    from scrapy_simhash.judging.documents import Decision
     from scrapy_simhash.pages.addresses import Places
 
 # Of more pages than this share that were not judged, a crawl warns.

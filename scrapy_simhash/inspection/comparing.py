@@ -17,12 +17,12 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from scrapy_simhash.config import Config
-    from scrapy_simhash.judging.documents import StoredDocument
+    from scrapy_simhash.judging.documents import Document
     from scrapy_simhash.stores.store import Store
 
 
 def compare_pages(
-    config: Config, store: Store, first: StoredDocument, second: StoredDocument
+    config: Config, store: Store, first: Document, second: Document
 ) -> dict[str, Any]:
     """Describe how two pages compare, and how the current settings would judge them.
 
@@ -35,24 +35,25 @@ def compare_pages(
     given = config.distance if store.rule == config.rule else DEFAULT_DISTANCE_BITS[store.rule]
     rule = Rule(min(given, parse_design(store.design).reach_bits), store.rule)
     mine, theirs = first.facts, second.facts
-    wording, other = first.wording, second.wording
+    wording, other = first.unpack(), second.unpack()
 
     if not (rule.by_words and wording and other) or mine.scope != theirs.scope:
         answer = compare_plainly(mine, theirs, rule)
     else:
-        both = mine, theirs, (first.document, second.document)
+        both = mine, theirs, (first.number, second.number)
         sites = store.read(lambda documents: Hosts().find_both(documents, *both))
         answer = compare_by_words(mine, theirs, (wording, other), sites)
-    verdict = "Near-duplicates" if answer.duplicate else "Different pages"
+    is_copy = answer.status == "near_duplicate"
+    verdict = "Near-duplicates" if is_copy else "Different pages"
     compared: dict[str, Any] = {
         "verdict": f"{verdict} by the current settings: {answer.tests[1]}",
-        "judged": answer.duplicate,
+        "judged": is_copy,
         "pages": [describe_page(first), describe_page(second)],
-        "tests": list(answer.tests),
+        "tests": answer.tests,
         "distance": (mine.fingerprint ^ theirs.fingerprint).bit_count(),
     }
     if answer.similarity is not None:
-        compared |= {"own_words": [*answer.own_words], "match_own_words": [*answer.match_own_words]}
+        compared |= {"own_words": answer.own_words, "match_own_words": answer.match_own_words}
         compared |= {"similarity": answer.similarity, "site_known": answer.site_known}
     if wording is None or other is None:
         note = "the text of a page is missing or damaged: `scrapy simhash check` lists it"
@@ -60,7 +61,7 @@ def compare_pages(
     return compared | {"side_by_side": compare_side_by_side(str(wording), str(other))}
 
 
-def describe_page(document: StoredDocument) -> dict[str, Any]:
+def describe_page(document: Document) -> dict[str, Any]:
     """Describe a page: what it is called, and who got it."""
     page = document.pick("url", "title", "heading", "language", "words", "features")
     page["fingerprint"] = f"{document.facts.fingerprint:016x}"

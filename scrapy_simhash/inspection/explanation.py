@@ -12,7 +12,7 @@ from scrapy_simhash.crawl.running import find_log
 from scrapy_simhash.errors import InspectionError, NotJudgedError, PartlyFailedError
 from scrapy_simhash.inspection.comparing import compare_pages, describe_page
 from scrapy_simhash.judge.log import FORGOTTEN, NOT_FOLLOWED, read_log
-from scrapy_simhash.judging.documents import Deciding, Record, StoredDocument, make_document
+from scrapy_simhash.judging.documents import Deciding, Document, State, make_document
 from scrapy_simhash.judging.matching import CHANGES
 from scrapy_simhash.pages.facts import MOSTLY_NEW, Fetched
 from scrapy_simhash.pages.fingerprint import fingerprint_page
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from scrapy_simhash.config import Config
-    from scrapy_simhash.judge.log import Decision
+    from scrapy_simhash.judging.documents import Decision
     from scrapy_simhash.stores.store import Store
 
 # As many as the log has of each page.
@@ -55,8 +55,8 @@ def explain(config: Config, what: Sequence[str], log_path: str | None) -> Iterat
         if not urls:
             # As far as the tables of the store are complete.
             distance = min(config.distance, parse_design(store.design).reach_bits)
-            for match in store.query(_read_fingerprint(config, store, what[0]), distance):
-                yield {"url": match.url, "distance": match.distance, "document": match.document}
+            for bits, each in store.query(_read_fingerprint(config, store, what[0]), distance):
+                yield {"url": each.facts.url, "distance": bits, "document": each.number}
             return
         pages = [store.find_documents([url]) for url in urls]
         for url, found in zip(urls, pages, strict=True):
@@ -124,7 +124,7 @@ def _explain_url(config: Config, url: str, log: Path) -> Iterator[dict[str, Any]
                 "addresses with a text"
             )
         answers = [
-            (_explain_duplicate if each.state == "duplicate" else _explain_kept)(
+            (_explain_duplicate if each.state == State.DUPLICATE else _explain_kept)(
                 config, store, each, logged
             )
             for each in documents
@@ -154,16 +154,16 @@ def _explain_line(config: Config, decision: Decision) -> dict[str, Any]:
 
 
 def _explain_kept(
-    config: Config, store: Store, document: StoredDocument, logged: _Logged
+    config: Config, store: Store, document: Document, logged: _Logged
 ) -> dict[str, Any]:
     """Explain why a page was kept, beside the nearest one as it was then."""
-    url, spared, judged = document.facts.url, document.record.spared, logged.judged
+    url, spared, judged = document.facts.url, document.spared, logged.judged
     nearest_url = logged.dropped_for if spared else judged and judged.nearest_url
     now: dict[str, Any] = {"pages": [describe_page(document)]}
     # What it declares may be the page that somebody expects it to repeat.
     if expected := nearest_url or document.facts.canonical:
         found = store.find_documents([expected])
-        others = [each for each in found if each.document != document.document]
+        others = [each for each in found if each.number != document.number]
         if others:
             now = compare_pages(config, store, document, others[-1])
     if spared:
@@ -187,10 +187,10 @@ def _explain_kept(
 
 
 def _explain_duplicate(
-    config: Config, store: Store, document: StoredDocument, logged: _Logged
+    config: Config, store: Store, document: Document, logged: _Logged
 ) -> dict[str, Any]:
     """Explain a near-duplicate, by the log, or as the pages are today."""
-    judged, kept = logged.judged, document.record.original
+    judged, kept = logged.judged, document.original
     if judged is not None and judged.match_document != kept:
         judged = None
     now: dict[str, Any] = {"pages": [describe_page(document)]}
@@ -199,43 +199,43 @@ def _explain_duplicate(
     if judged and judged.similarity is not None:
         now |= {"site_known": judged.site_known}
         now |= {"own_words": judged.own_words, "match_own_words": judged.match_own_words}
-    elif any(CHANGES in test for test in document.record.tests):  # the crawl knew, the store not
+    elif any(CHANGES in test for test in document.tests):  # the crawl knew, the store not
         now = {name: each for name, each in now.items() if not name.endswith("own_words")}
     url = original.facts.url if original else "a page that was deleted"
     words = (now["own_words"], now["match_own_words"]) if "own_words" in now else None
-    verdict = _tell_duplicate(judged.action if judged else "", url, document.record, words)
-    spared = document.record.spared
+    verdict = _tell_duplicate(judged.action if judged else "", url, document, words)
+    spared = document.spared
     undone = "Undone: it passes when it is fetched again. " * spared
-    explained = now | {"verdict": f"{undone}{verdict}", "tests": list(document.record.tests)}
+    explained = now | {"verdict": f"{undone}{verdict}", "tests": list(document.tests)}
     if original is None:
         return explained
     undo = f"scrapy simhash undo {shlex.quote(document.facts.url)}"
     passes = "lets it pass when it is fetched again; SIMHASH_NEVER_DROP keeps such addresses"
     advice = f"{undo}\n{passes}" * (not spared)
-    return {**explained, "advice": advice, "similarity": document.record.similarity}
+    return {**explained, "advice": advice, "similarity": document.similarity}
 
 
 def _tell_duplicate(
-    action: str, url: str, record: Record, words: tuple[Sequence[str], Sequence[str]] | None
+    action: str, url: str, page: Document, words: tuple[Sequence[str], Sequence[str]] | None
 ) -> str:
     """Tell what happened to a near-duplicate, and why.
 
     Args:
         action: of the log; "" if it is not known.
         url: the page that it repeats.
-        record: its own, which says why the two are one.
-        words: the first ten words that it alone has, and that only the page has that it repeats;
+        page: the near-duplicate, which says why the two are one.
+        words: the first ten words that it alone has, and that only the other one has;
             None if they are not known.
     """
-    decided, own = "".join(record.tests[1:2]), words[0] if words else ()
+    decided, own = "".join(page.tests[1:2]), words[0] if words else ()
     if decided == Deciding.DIGEST:
         why = f"its text, too short for a fingerprint, is that of {url}"
     elif decided in {Deciding.DISTANCE, Deciding.NO_WORDS}:
-        why = f"its fingerprint is {plural(record.distance, 'bit')} away from that of {url}"
+        why = f"its fingerprint is {plural(page.distance, 'bit')} away from that of {url}"
     elif words is None:
         why = f"it repeats {url}"
     elif not own:
-        aside = ", but for what changes by itself" * any(CHANGES in each for each in record.tests)
+        aside = ", but for what changes by itself" * any(CHANGES in each for each in page.tests)
         why = f"it says nothing that {url} does not say{aside}"
     elif len(own) >= _MOST_WORDS:
         why = f"it says little that {url} does not say: {_show_words(own)}"

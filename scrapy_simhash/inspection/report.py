@@ -47,8 +47,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from scrapy_simhash.config import Config
-    from scrapy_simhash.judge.log import Decision
-    from scrapy_simhash.judging.documents import StoredDocument
+    from scrapy_simhash.judging.documents import Decision, Document
     from scrapy_simhash.stores.store import Store
 
 _HOSTS_SHOWN, _LINKS_SHOWN = 20, 10
@@ -161,7 +160,7 @@ class Figures:
         }
 
 
-def _find_stored(store: Store | None, number: int, url: str) -> StoredDocument | None:
+def _find_stored(store: Store | None, number: int, url: str) -> Document | None:
     """Return the page of a decision, or None if the store no longer has the same page."""
     document = store.get_documents([number]).get(number) if store is not None else None
     # A log has no passwords.
@@ -169,7 +168,7 @@ def _find_stored(store: Store | None, number: int, url: str) -> StoredDocument |
     return document if same else None
 
 
-def _name(url: str, stored: StoredDocument | None) -> dict[str, str]:
+def _name(url: str, stored: Document | None) -> dict[str, str]:
     return {"url": url, "title": stored.facts.title if stored else ""}
 
 
@@ -186,7 +185,7 @@ def describe_drops(decisions: Iterable[Decision], store: Store | None) -> list[d
             "original": _name(original_url, original),
         }
         if page and original and original.facts.text_digest.hex() == decision.match_text_digest:
-            texts = [str(each.wording) for each in (original, page) if each.wording is not None]
+            texts = [str(text) for each in (original, page) if (text := each.unpack())]
             if len(texts) == 2:  # noqa: PLR2004 - neither is damaged
                 drop["rows"] = compare_side_by_side(*texts)
         drops.append(drop)

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from scrapy_simhash.config import Config
-    from scrapy_simhash.judging.documents import StoredDocument
+    from scrapy_simhash.judging.documents import Document
 
 
 class UrlRule(NamedTuple):
@@ -106,7 +106,7 @@ class Outcome(IntEnum):
 class Page(NamedTuple):
     """A page that votes."""
 
-    document: StoredDocument
+    document: Document
     address: Address
     original: int  # the document that near-duplicates have in common
 
@@ -154,16 +154,17 @@ def _compare(page: Page, kept: Page) -> Outcome | None:
     """
     mine, theirs = page.document.facts, kept.document.facts
     if page.original == kept.original:
-        return None if (page.document.record.new_links or 0.0) >= MOSTLY_NEW else Outcome.SAME
+        return None if (page.document.new_links or 0.0) >= MOSTLY_NEW else Outcome.SAME
     if abs(mine.time - theirs.time) > _STALE_SECONDS:
         return Outcome.GREY
     named = (mine.title, theirs.title), (mine.heading, theirs.heading)
     names = [({*read_name(own)}, {*read_name(other)}) for own, other in named if own and other]
     if names and all(own - other and other - own for own, other in names):
         return Outcome.DIFFERENT
-    if page.document.wording is None or kept.document.wording is None:
+    texts = page.document.unpack(), kept.document.unpack()
+    if texts[0] is None or texts[1] is None:
         return Outcome.GREY
-    both = Read.make(mine, page.document.wording), Read.make(theirs, kept.document.wording)
+    both = Read.make(mine, texts[0]), Read.make(theirs, texts[1])
     sides = permutations(each.words for each in both)
     alone = min(compare_words(own, other, None).alone.mean() for own, other in sides)
     return Outcome.DIFFERENT if alone > _MOST_ALONE else Outcome.GREY
@@ -185,20 +186,20 @@ class FoundRule(NamedTuple):
     directories: Sequence[str]
 
 
-def learn(stored: Iterable[StoredDocument]) -> Iterator[FoundRule]:
+def learn(stored: Iterable[Document]) -> Iterator[FoundRule]:
     """Find the rules of a site by its pages in the order of arrival.
 
     Near-duplicates propose rules by what they repeat; pages vote on them that have text enough, at
     addresses that rules may judge.
     """
     pages = {
-        each.document: Page(each, parsed, each.record.original or each.document)
+        each.number: Page(each, parsed, each.original or each.number)
         for each in stored
         if each.facts.sketch and not each.facts.stub and (parsed := parse_address(each.facts.url))
     }
     forms: defaultdict[UrlRule, set[Address]] = defaultdict(set)
     for page in pages.values():
-        original = pages.get(page.document.record.original)
+        original = pages.get(page.document.original)
         for rule in _find_candidates(page.address, original.address) if original else ():
             forms[rule].add(rule.apply(page.address))
     # A rule that explains a single pair is of no use, and most of what is proposed does.
@@ -276,7 +277,9 @@ def find_rules(config: Config) -> list[FoundRule]:
     found: list[FoundRule] = []
     sites: defaultdict[str, list[int]] = defaultdict(list)
     with open_as_it_is(config.store) as store:
-        hosts = store.read(lambda stored: [(host_of(row.facts.url), n) for n, row in stored])
+        hosts = store.read(
+            lambda stored: [(host_of(each.facts.url), each.number) for each in stored]
+        )
         for host, number in hosts:
             sites[find_site(host)].append(number)
         for numbers in sites.values():  # of a site, in the order of arrival

@@ -28,11 +28,11 @@ from scrapy_simhash.errors import (
 )
 from scrapy_simhash.judge import messages
 from scrapy_simhash.judge.links import LinkTable
-from scrapy_simhash.judge.log import FOLLOW, LOSING, PASS, Decision
+from scrapy_simhash.judge.log import FOLLOW, LOSING, PASS
 from scrapy_simhash.judge.process import PageReader, Pipe, end_with
 from scrapy_simhash.judge.refetches import Refetches
 from scrapy_simhash.judge.young import WithYoung, Young
-from scrapy_simhash.judging.documents import State, Verdict, make_document
+from scrapy_simhash.judging.documents import State, make_document
 from scrapy_simhash.judging.hosts import Hosts
 from scrapy_simhash.judging.matching import UNCHANGED, UNDELIVERED, Doubt, Judge
 from scrapy_simhash.judging.slots import Slots, show_standing
@@ -40,13 +40,13 @@ from scrapy_simhash.judging.words import Page
 from scrapy_simhash.pages.addresses import are_of_one_origin, bound_url, host_of
 from scrapy_simhash.pages.facts import MOSTLY_NEW, NO_LINKS, Recipe, Share, unpack
 from scrapy_simhash.stores.documents import Documents
-from scrapy_simhash.stores.opening import MEMORY, open_as_it_is, open_store
+from scrapy_simhash.stores.opening import lasts, open_as_it_is, open_store
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
     from scrapy_simhash.judge.young import YoungPage
-    from scrapy_simhash.judging.documents import Document, Entry, Match, Reading
+    from scrapy_simhash.judging.documents import Decision, Document, Reading
     from scrapy_simhash.judging.slots import Change
     from scrapy_simhash.pages.facts import PageFingerprint, Reader
 
@@ -123,7 +123,7 @@ class CrawlJudge:
         self._waiting: defaultdict[int, list[_Page]] = defaultdict(list)
         self._in_vain = Counter["Reader"]()
         self._waits_are_over = False
-        if given.seed is not None and config.store != MEMORY:
+        if given.seed is not None and lasts(config.store):
             open_as_it_is(config.store).close()  # none is made in the place of one that is gone
         self._store = open_store(
             config.store,
@@ -248,11 +248,11 @@ class CrawlJudge:
 
     def _judge(
         self, page: _Page, trusted: Mapping[int, Collection[Change]] | None = None
-    ) -> tuple[Judge, Verdict, Entry | None]:
+    ) -> tuple[Judge, Decision, Document | None]:
         """Judge a page; also return the judge, and what is to be written, if anything is."""
         config, document = self._given.config, page.document
 
-        def work(stored: Documents) -> tuple[Judge, Verdict, Entry | None]:
+        def work(stored: Documents) -> tuple[Judge, Decision, Document | None]:
             if self._store.engine.shared:
                 stored.read_ahead(document, self._rule)
             seen: Reading = WithYoung(stored, self._young) if self._young.pages else stored
@@ -264,56 +264,59 @@ class CrawlJudge:
                 judge.find_bar = self._refetches.find_bar
                 judge.number = _PAGES_FROM + page.asked.number
             judge.trusted = trusted
-            verdict, entry = judge.judge(document)
-            if verdict.reason == UNCHANGED and self._young.find("original", verdict.document):
+            decision, made = judge.judge(document)
+            number = decision.document
+            if decision.reason == UNCHANGED and self._young.find("original", number):
                 # This crawl got its copy: by that it is judged, and stays a document.
-                match, _, _ = judge.find_match(document, verdict.document)
+                match, _, _ = judge.find_match(document, number)
                 judge.doubt = None
-                if match is not None and match.standing == "got":
-                    return judge, Verdict("near_duplicate", "", verdict.document, match), None
-            return judge, verdict, entry
+                if match is not None and judge.stand(match) == "got":
+                    decision = judge.decide(document.facts, match)
+                    decision.document = number
+                    return judge, decision, None
+            return judge, decision, made
 
         return self._store.read(work)
 
     def _decide(self, page: _Page, *, waited: bool = False) -> None:
         """Judge a page, and answer it, or let it wait."""
         began = time.monotonic()
-        judge, verdict, entry = self._judge(page)
-        self._found += verdict.match is not None
+        judge, decision, made = self._judge(page)
+        self._found += decision.match_url is not None
         if judge.doubt and time.monotonic() < _end_of_wait(page):
             self._wait_for(page, -self._refetches.ask_in_doubt(judge.doubt, page.asked.number))
             return
         if judge.rests is not None:
-            checked = self._check(page, judge.rests, (verdict, entry))
+            checked = self._check(page, judge.rests, (decision, made))
             if checked is None:
                 return
-            verdict, entry = checked
-        match = verdict.match
-        young = self._young.by_key.get(match.document) if match is not None else None
+            decision, made = checked
+        young = self._young.by_key.get(decision.match_document)
         if young is not None and self._waits(page, young):
             self._wait_for(page, young.page)
             return
-        decision, group = self._describe(page, verdict), page.document.facts.group
-        if match is not None:
-            pages = decision.url, decision.requested_url, match.url
+        self._complete(page, decision)
+        group, match_url = page.document.facts.group, decision.match_url
+        if match_url is not None:
+            pages = decision.url, decision.requested_url, match_url
             decision.new_links = self._links.measure_new(page.made.targets, group, *pages)
             decision.action = self._choose(page, decision, young)
-            if entry is not None:
-                entry.record.new_links = decision.new_links
-        elif verdict.reason == UNCHANGED and self._given.config.unchanged == "drop":
+            if made is not None:
+                made.new_links = decision.new_links
+        elif decision.reason == UNCHANGED and self._given.config.unchanged == "drop":
             own = self._young.find("identity", page.document.facts.identity)
             got = all(self._young.by_key[each].counts for each in own)
             decision.action = FOLLOW if got and page.asked.action in LOSING else ""
         self._refetches.judged += 1
         self._judged[page.asked.page.reader] += 1
-        self._repeated[page.asked.page.reader] += match is not None and decision.action != PASS
+        self._repeated[page.asked.page.reader] += match_url is not None and decision.action != PASS
         if young is not None:
-            decision.match_document = young.entry.number
+            decision.match_document = young.document.number
             decision.reason = UNDELIVERED if decision.action == PASS else decision.reason
         decision.store_ms = round(1_000 * (time.monotonic() - began), 3)
         # DEPTH_LIMIT cuts off what others link to.
         links = page.made.targets if page.asked.page.leads_on else NO_LINKS
-        is_young = self._remember(page, decision, entry, match)
+        is_young = self._remember(page, decision, made, young)
         if is_young and not self._links.flags:  # its callback may fail before it follows them
             page_links = links._replace(addresses=b""), group
             self._young.pages[page.asked.number].links, links = page_links, NO_LINKS
@@ -321,38 +324,12 @@ class CrawlJudge:
         waited_seconds = began - page.since if waited else 0.0
         self._say(messages.Said(page.asked.number, decision, is_young, waited_seconds))
 
-    def _describe(self, page: _Page, verdict: Verdict) -> Decision:
-        """Describe what was found of a page: here it gets the names of the log."""
-        facts, match, nearest = page.document.facts, verdict.match, verdict.nearest
-        decision = Decision(
-            time=page.time,
-            url=facts.url,
-            status=verdict.status,
-            reason=verdict.reason,
-            fingerprint=f"{facts.fingerprint:016x}",
-            document=verdict.document,
-            canonical=facts.canonical,
-            crawl=self._given.crawl,
-            spider=self._given.spider,
-            requested_url=page.asked.page.requested,
-            body_bytes=page.body_bytes,
-            scope=facts.scope,
-            words=facts.words,
-            links=page.made.links,
-            read_ms=page.made.read_ms,
-        )
-        if match is not None:
-            decision.match_url, decision.match_document = match.url, match.document
-            decision.distance, decision.similarity = match.distance, match.similarity
-            decision.tests, decision.better_url = [*match.tests], match.better_url
-            decision.own_words = [*match.own_words]
-            decision.match_own_words = [*match.match_own_words]
-            decision.match_text_digest = match.text_digest.hex()
-            decision.site_known, decision.other_number = match.site_known, match.other_number
-        if nearest is not None:
-            decision.nearest_url, decision.nearest_tests = nearest.url, [*nearest.tests]
-            decision.parted_by = nearest.parted_by
-        return decision
+    def _complete(self, page: _Page, decision: Decision) -> None:
+        """Add to a decision what its line in the log has beyond."""
+        decision.time, decision.requested_url = page.time, page.asked.page.requested
+        decision.crawl, decision.spider = self._given.crawl, self._given.spider
+        decision.body_bytes, decision.links = page.body_bytes, page.made.links
+        decision.read_ms = page.made.read_ms
 
     def _wait_for(self, page: _Page, number: int) -> None:
         """Have a page wait for a young one, or for a second answer, see `_waiting`."""
@@ -360,8 +337,8 @@ class CrawlJudge:
         self._say(messages.Waits(page.asked.number))
 
     def _check(
-        self, page: _Page, kept: Doubt, judged: tuple[Verdict, Entry | None]
-    ) -> tuple[Verdict, Entry | None] | None:
+        self, page: _Page, kept: Doubt, judged: tuple[Decision, Document | None]
+    ) -> tuple[Decision, Document | None] | None:
         """Judge a page whose drop rests on noise by what was seen on honest pages alone.
 
         Where other pages taught that noise, the original may be asked for once more; the page
@@ -384,8 +361,8 @@ class CrawlJudge:
         fast = noise.list_fast() & Slots(used.values()).locate(mine).keys()
         confirmed = list(self._refetches.list_confirmed(place, used.values(), fast))
         honest = (*(each for each in own if each.slot not in fast), *itself, *confirmed)
-        _, verdict, entry = self._judge(page, {document: honest})
-        is_one = verdict.match is not None and verdict.match.document == document
+        _, decision, made = self._judge(page, {document: honest})
+        is_one = decision.match_document == document
         if used and page.asked.young and not self._waits_are_over:
             asked = kept
             # What the original has not its answer does not show.
@@ -407,7 +384,7 @@ class CrawlJudge:
             if waits and time.monotonic() < _end_of_wait(page):
                 self._wait_for(page, -checked)
                 return None
-        return judged if is_one else (verdict, entry)
+        return judged if is_one else (decision, made)
 
     def _learn(self, again: messages.Again) -> None:
         """Learn from the second answer to an address, and judge again what waits for it."""
@@ -452,19 +429,18 @@ class CrawlJudge:
     # What is remembered
 
     def _remember(
-        self, page: _Page, decision: Decision, entry: Entry | None, match: Match | None
+        self, page: _Page, decision: Decision, made: Document | None, young: YoungPage | None
     ) -> bool:
         """Remember a kept page as a young one, and return True; have others written."""
         number = page.asked.number
         if self._given.config.readonly or not page.asked.young:
             decision.document = 0
             return False
-        if entry is None:
+        if made is None:
             return False
-        is_new = not entry.number
-        if is_new:
-            entry = entry._replace(number=self._take_number())
-        decision.document = entry.number
+        if is_new := not made.number:
+            made.number = self._take_number()
+        decision.document = made.number
         if decision.action in {"", PASS}:
             if len(self._young.pages) >= MOST_YOUNG:
                 pages = self._young.pages.items()
@@ -472,21 +448,16 @@ class CrawlJudge:
                 if not oldest:
                     raise StoreUnavailableError(self._failure or "too much is to be written")
                 self._forget(oldest)
-            is_new &= entry.record.state == State.DONE
-            self._young.add(number, entry, is_new=is_new)
+            is_new &= made.state == State.DONE
+            self._young.add(number, made, is_new=is_new)
             return True
-        if match is not None and (young := self._young.by_key.get(match.document)):
-            first = young.entry.record  # a first copy stands for another page
-            record = structs.replace(
-                entry.record,
-                state=State.DUPLICATE,
-                original=first.original if first.state == State.DUPLICATE else young.entry.number,
-                distance=match.distance,
-                similarity=match.similarity,
-                tests=match.tests,
-            )
-            entry = entry._replace(record=record)
-        self._enqueue(Documents.save, *entry)
+        if young is not None:
+            first = young.document  # a first copy stands for another page
+            made.state = State.DUPLICATE
+            made.original = first.original if first.state == State.DUPLICATE else first.number
+            made.distance = -1 if decision.distance is None else decision.distance
+            made.similarity, made.tests = decision.similarity, (*decision.tests,)
+        self._enqueue(Documents.save, made)
         return False
 
     def _take_number(self) -> int:
@@ -508,7 +479,7 @@ class CrawlJudge:
             return
         if outcome == "done":
             page.is_settled = True
-            self._enqueue(Documents.save, *page.entry, page=number)
+            self._enqueue(Documents.save, page.document, page=number)
         # It counts from now on, whatever becomes of the store.
         page.counts = True
         if page.links is not None:
@@ -585,12 +556,12 @@ class CrawlJudge:
             if page := self._young.pages.get(number):
                 page.is_settled = False
                 # A first copy, which no table leads to, stays for its copies.
-                if page.entry.record.state == State.DONE:
+                if page.document.state == State.DONE:
                     self._forget(number)
 
     def _write(self, group: Sequence[tuple[Callable[..., object], Sequence[Any], int]]) -> None:
         """Write a group in one transaction; if one breaks it, the others each in their own."""
-        saved: list[Any] = [given[:2] for method, given, _ in group if method is Documents.save]
+        saved: list[Any] = [given[0] for method, given, _ in group if method is Documents.save]
 
         def work(stored: Documents) -> None:
             stored.read_ahead_of(saved)

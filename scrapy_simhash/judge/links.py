@@ -21,7 +21,7 @@ from scrapy_simhash.pages.facts import MOSTLY_NEW, PageLinks
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from scrapy_simhash.judge.log import Decision
+    from scrapy_simhash.judging.documents import Decision
 
 # Slots for digests, named by 21 bits; 8 MB once all are used, for some two million links.
 _SLOTS = np.uint64(2**21 - 1)

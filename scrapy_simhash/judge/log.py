@@ -11,12 +11,13 @@ import time
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from scrapy_simhash._printable import mask_passwords, printable
 from scrapy_simhash.errors import InspectionError, PartlyFailedError, StoreUnusableError
+from scrapy_simhash.judging.documents import Decision
 from scrapy_simhash.pages.addresses import bound_url
 
 if TYPE_CHECKING:
@@ -35,75 +36,13 @@ def new_crawl(prefix: str = "") -> str:
     return f"{prefix}{datetime.now(UTC):%Y%m%dT%H%M%S}-{secrets.token_hex(4)}"
 
 
-# The last second of the year 9999: Python and browsers know no later times.
-LAST_SECOND = 253_402_300_799
-_Bits = Annotated[int, msgspec.Meta(ge=0, le=64)]
-_Share = Annotated[float, msgspec.Meta(ge=0, le=1)]
-_Count = Annotated[int, msgspec.Meta(ge=0, le=2**53)]
-
-
 # Actions that lose something of a page, so that its original must have come through.
 LOSING = {"drop", "ignore-outlinks"}
 FOLLOW = "follow"  # a drop of the items only: the links are followed
 DROPPING = {"drop", FOLLOW}
 PASS = "pass"  # noqa: S105 - a near-duplicate that is kept
-JUDGED = {"new", "near_duplicate", "revisit"}  # statuses of pages that were compared
 NOT_FOLLOWED = "not_followed"  # the status of a link, in the log only
 FORGOTTEN = "forgotten"  # the status of a page that is no original after all, in the log only
-
-
-class Published(msgspec.Struct, kw_only=True):
-    """The keys of the verdict in meta, signal and exception; docs/meta.md explains them."""
-
-    time: Annotated[float, msgspec.Meta(ge=0, le=LAST_SECOND)] = 0.0
-    url: str
-    status: str
-    reason: str = ""
-    action: str = ""
-    match_url: str | None = None
-    distance: _Bits | None = None
-    similarity: _Share | None = None
-    tests: list[str] = []
-    new_links: float | None = None
-    fingerprint: str | None = None
-    document: _Count = 0
-    match_document: _Count = 0
-    better_url: bool = False
-    canonical: str = ""
-
-
-class Decision(Published, kw_only=True):
-    """What was decided on a page: a line of the log. One that lacks a field has its default."""
-
-    crawl: str = ""
-    spider: str = ""
-    requested_url: str = ""
-    body_bytes: _Count | None = None
-    scope: str = ""
-    own_words: list[str] = []
-    match_own_words: list[str] = []
-    match_text_digest: str = ""
-    nearest_url: str | None = None
-    nearest_tests: list[str] = []
-    parted_by: str = ""
-    site_known: bool = False
-    other_number: bool = False
-    words: int = 0
-    links: _Count = 0
-    read_ms: float | None = None
-    store_ms: float | None = None
-
-    @property
-    def is_judged(self) -> bool:
-        """Whether the page was compared with others at all."""
-        return self.status in JUDGED
-
-    def make_verdict(self) -> dict[str, Any]:
-        """Make the plain dict that users see: what was decided, without the details of the log."""
-        return {name: getattr(self, name) for name in VERDICT}
-
-
-VERDICT = Published.__struct_fields__
 
 
 class CrawlLog:

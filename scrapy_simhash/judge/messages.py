@@ -21,7 +21,7 @@ from typing import IO, Literal, TypeAlias
 import msgspec
 
 from scrapy_simhash.config import Config  # noqa: TC001 - msgspec reads it
-from scrapy_simhash.judge.log import Decision  # noqa: TC001 - msgspec reads it
+from scrapy_simhash.judging.documents import Decision  # noqa: TC001 - msgspec reads it
 from scrapy_simhash.pages.facts import (  # noqa: TC001 - msgspec reads them
     Fetched,
     PageFingerprint,

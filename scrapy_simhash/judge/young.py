@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from msgspec import structs
 
-from scrapy_simhash.judging.documents import Candidate, Record, State
+from scrapy_simhash.judging.documents import Candidate, Document, State
 from scrapy_simhash.judging.hosts import SAMPLE, draw_sample
 from scrapy_simhash.pages.addresses import host_of
 from scrapy_simhash.pages.facts import Wording, unpack
@@ -23,6 +23,7 @@ from scrapy_simhash.stores.keys import (
     KEYS_OF_A_PAGE,
     KEYS_OF_STRANGERS,
     MOST_UNDER_KEY,
+    choose_keys,
     describe_member,
     keys_of,
     make_keys,
@@ -35,7 +36,7 @@ from scrapy_simhash.stores.keyvalues import number_of
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
 
-    from scrapy_simhash.judging.documents import Document, Entry, Rule
+    from scrapy_simhash.judging.documents import Rule
     from scrapy_simhash.pages.facts import PageLinks
     from scrapy_simhash.stores.documents import Documents
 
@@ -57,8 +58,8 @@ class YoungPage:
     Attributes:
         page: its number in the crawl.
         key: its number as a candidate: that of its document, or of one of its own.
-        entry: what is written once its items came through.
-        record: its record, as those have it that are compared with it.
+        document: as it is written once its items came through.
+        stands: as those have it that are compared with it.
         member: of the sample of its host, as the table of samples has it; b"" if it is in none.
         leads: by what it is found.
         links: those that count once its callback ended, with its group; or None.
@@ -69,8 +70,8 @@ class YoungPage:
 
     page: int
     key: int
-    entry: Entry
-    record: Record
+    document: Document
+    stands: Document
     member: bytes
     leads: list[_Lead]
     links: tuple[PageLinks, str] | None = None
@@ -117,34 +118,33 @@ class Young:
 
     def choose_keys(self, keys: Iterable[int], most: int) -> list[int]:
         """List the first keys that are not dissolved, neither here nor in the store."""
-        here, there = self._dissolved, self._dissolved_there
-        return list(islice((key for key in keys if key not in here and key not in there), most))
+        left = (key for key in keys if key not in self._dissolved)
+        return choose_keys(left, self._dissolved_there, most)
 
-    def add(self, page: int, entry: Entry, *, is_new: bool) -> None:
+    def add(self, page: int, document: Document, *, is_new: bool) -> None:
         """Make a page findable.
 
         Args:
             page: its number in the crawl.
-            entry: what is to be written of it.
+            document: as it is to be written.
             is_new: it is in the sample of its host, too.
         """
-        key = entry.number if is_new else _FIRST_KEY + page
+        key = document.number if is_new else _FIRST_KEY + page
         # A first copy is written as a near-duplicate, but meanwhile stands for its original.
-        record = structs.replace(entry.record, state=State.DONE)
-        facts = record.facts
-        member = make_member(key, record, self.seed) if is_new else b""
+        stands, facts = structs.replace(document, state=State.DONE), document.facts
+        member = make_member(stands, self.seed) if is_new else b""
         leads: list[_Lead] = [("identity", facts.identity)]
         leads += [("name", each) for each in name_keys(facts, facts.group, self.seed)]
-        if entry.record.state == State.DUPLICATE:  # a first copy
-            leads.append(("original", entry.record.original))
-        for each in self.choose_keys(keys_of(record), KEYS_OF_A_PAGE):
+        if document.state == State.DUPLICATE:  # a first copy
+            leads.append(("original", document.original))
+        for each in self.choose_keys(keys_of(stands), KEYS_OF_A_PAGE):
             if len(self.find("key", each)) < MOST_UNDER_KEY:
                 leads.append(("key", each))
             else:
                 self._dissolve(each)
         for lead in leads:
             self._found[lead].append(key)
-        made = self.pages[page] = YoungPage(page, key, entry, record, member, leads)
+        made = self.pages[page] = YoungPage(page, key, document, stands, member, leads)
         self.by_key[key], self._fingerprints[key] = made, facts.fingerprint
         if member:
             # As in the store, a gap that one leaves is filled by later ones.
@@ -167,7 +167,7 @@ class Young:
             self._found[lead].remove(found.key)
             if not self._found[lead]:
                 del self._found[lead]
-        host = host_of(found.record.facts.url)
+        host = host_of(found.document.facts.url)
         if found.member in self.samples.get(host, ()):
             self.samples[host].remove(found.member)
             if not self.samples[host]:
@@ -182,10 +182,10 @@ class WithYoung:
         self._samples: dict[str, dict[int, bytes]] = {}
         self.find_noise = stored.find_noise
 
-    def find_own(self, page: Document) -> list[tuple[int, Record]]:
-        """Find a page's own record, and what an import has of it; a young one comes first."""
+    def find_own(self, page: Document) -> list[Document]:
+        """Find a page's own document, and what an import has of it; a young one comes first."""
         young = self._young.find("identity", page.facts.identity)
-        own = [self._young.by_key[each].entry[:2] for each in young[-1:]]
+        own = [self._young.by_key[each].document for each in young[-1:]]
         return own + self._stored.find_own(page)
 
     def gather(self, page: Document, rule: Rule, own: int = 0) -> tuple[list[Candidate], bool]:
@@ -208,9 +208,10 @@ class WithYoung:
             propose(candidates, alike, called)
         for candidate in sorted(candidates.values()):
             each = young.by_key[candidate.number]
-            other = each.record.facts
+            other = each.document.facts
             if other.identity != facts.identity and other.group == facts.group:
-                found.append(candidate._replace(record=each.record, young=not each.counts))
+                candidate.document, candidate.young = each.stands, not each.counts
+                found.append(candidate)
         return found, complete
 
     def sample(self, host: str) -> dict[int, bytes]:
@@ -224,16 +225,16 @@ class WithYoung:
             self._samples[host] = {number_of(each[8:16]): each[16:] for each in drawn}
         return self._samples[host]
 
-    def glance(self, numbers: Collection[int]) -> dict[int, Record]:
-        """Get those records that are there and undamaged."""
-        young = {each: found.record for each in numbers if (found := self._young.by_key.get(each))}
+    def glance(self, numbers: Collection[int]) -> dict[int, Document]:
+        """Get those documents that are there and undamaged."""
+        young = {each: found.stands for each in numbers if (found := self._young.by_key.get(each))}
         return young | self._stored.glance([each for each in numbers if each not in young])
 
     def get_wordings(self, numbers: Collection[int]) -> dict[int, Wording]:
         """Get those wordings that are there and undamaged."""
         young = {
-            each: unpack(found.entry.wording)
+            each: unpack(found.document.wording)
             for each in numbers
-            if (found := self._young.by_key.get(each)) and found.entry.wording
+            if (found := self._young.by_key.get(each)) and found.document.wording
         }
         return young | self._stored.get_wordings([each for each in numbers if each not in young])

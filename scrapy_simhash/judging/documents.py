@@ -1,26 +1,33 @@
-"""Documents as a store takes and keeps them, what it says of them, and its records."""
+"""Documents as a store takes and keeps them, and what is decided on them."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import IntEnum, StrEnum
 from functools import cached_property
-from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Protocol, TypeAlias
 
 import msgspec
 from msgspec import structs
 
-from scrapy_simhash.pages.facts import SKETCH_BYTES, Facts, Fetched, check_fingerprint
+from scrapy_simhash.pages.facts import Facts, Fetched, unpack
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Iterable
 
     from scrapy_simhash.judging.noise import Measured
+    from scrapy_simhash.judging.rule import Site
+    from scrapy_simhash.judging.slots import Change
+    from scrapy_simhash.judging.words import Page, Side
     from scrapy_simhash.pages.facts import PageFingerprint, Wording
 
-Status: TypeAlias = Literal["new", "near_duplicate", "revisit", "not_judged"]
 Standing: TypeAlias = Literal["got", "young", "earlier"]
-MOST_IDENTITY_BYTES = 64
+# The last second of the year 9999: Python and browsers know no later times.
+LAST_SECOND = 253_402_300_799
+_Bits = Annotated[int, msgspec.Meta(ge=0, le=64)]
+_Share = Annotated[float, msgspec.Meta(ge=0, le=1)]
+_Count = Annotated[int, msgspec.Meta(ge=0, le=2**53)]
+JUDGED = {"new", "near_duplicate", "revisit"}  # statuses of pages that were compared
 STAYS = "not taken for what changes by itself: "  # and why, in tests of a kept page
 # A document that more crawls got than these is not known to be of the oldest.
 _CRAWLS_KEPT = 4
@@ -51,12 +58,10 @@ class Rule:
         distance: SIMHASH_DISTANCE, 0 to 15 bits.
         name: SIMHASH_RULE: with `plain` the distance alone decides, as in the paper; else
             `judging.rule.judge` does.
-        min_features: a text with fewer distinct features has no fingerprint.
     """
 
     distance: int
     name: str = "words"
-    min_features: int = MIN_FEATURES
 
     @cached_property
     def by_words(self) -> bool:
@@ -74,100 +79,65 @@ class Deciding(StrEnum):
     WORDS = "words and names"
 
 
-class Document(msgspec.Struct, frozen=True):
-    """A page as a store takes it.
+class State(IntEnum):
+    """The state of a document."""
+
+    DONE = 1
+    """Its items came through."""
+    DUPLICATE = 2
+    """A near-duplicate of another document; not in the tables."""
+
+
+class Document(msgspec.Struct, array_like=True):
+    """A page and what became of it: as it is judged, written, and found in a store.
 
     Attributes:
-        facts: what is known of it; a `ValueError` says what is wrong with them.
-        wording: what a reader sees of it, see `pages.facts.pack`; b"" where there is none.
+        facts: what is known of the page.
+        state: whether it came through, or is a near-duplicate.
+        crawls: ids of the last four crawls that got it, the newest last.
+        first_time: when it was fetched first, seconds since 1970, UTC.
+        original: number of the document it is a near-duplicate of, or 0.
+        distance: bits between the two, or -1.
+        similarity: of the two, or None, see `Candidate`.
+        tests: what decided.
+        spared: judged again it is no near-duplicate of anything, because somebody took its drop
+            back.
+        new_links: share of its links that no kept page had, 0 to 1, or None.
+        number: in the store; 0 while it has none.
+        wording: what a reader sees of it, see `pages.facts.pack`; b"" where there is none, it is
+            damaged, or it was not read.
         imported: identity under which an import has the same page; b"" if there is none.
     """
 
     facts: Facts
+    state: State = State.DONE
+    crawls: tuple[str, ...] = ()
+    first_time: float = 0.0
+    original: Annotated[int, msgspec.Meta(ge=0)] = 0
+    distance: int = -1
+    similarity: float | None = None
+    tests: tuple[str, ...] = ()
+    spared: bool = False
+    new_links: float | None = None
+    # Not in its row.
+    number: int = 0
     wording: bytes = b""
     imported: bytes = b""
 
-    def __post_init__(self) -> None:
-        facts = self.facts
-        # LMDB would refuse or cut it in the middle of a transaction.
-        if not 1 <= len(facts.identity) <= MOST_IDENTITY_BYTES:
-            raise ValueError(
-                f"an identity has 1 to {MOST_IDENTITY_BYTES} bytes, got {facts.identity!r} "
-                f"for {facts.url!r}"
-            )
-        check_fingerprint(facts.fingerprint)
-        if len(facts.sketch) not in {0, SKETCH_BYTES}:
-            raise ValueError(
-                f"a sketch has {SKETCH_BYTES} bytes or none, got {len(facts.sketch)} "
-                f"for {facts.url!r}"
-            )
+    @property
+    def row(self) -> tuple[object, ...]:
+        """What is written of it in its row; number and text are beside that."""
+        return structs.astuple(self)[:-3]
 
+    def unpack(self) -> Wording | None:
+        """Return what a reader sees of it, or None where that is not known."""
+        return unpack(self.wording) if self.wording else None
 
-@dataclass(frozen=True, slots=True)
-class Match:
-    """A stored document beside a page that is compared with it.
-
-    Attributes:
-        document: its number in the store; 0 outside of one.
-        fingerprint: its own.
-        distance: bits between it and that of the page.
-        url: of the document.
-        similarity: share of its words that do not stand alone, 0 to 1, or None.
-        tests: what made it a candidate, what decided, and what was left out, for people.
-        duplicate: the page repeats it.
-        time: when it was fetched last, seconds since 1970, UTC.
-        text_digest: of its text then.
-        standing: `got` (its items came through, in this crawl or where earlier ones count),
-            `young` (they are on their way), or `earlier` (an earlier crawl got it).
-        own_words: the first words that only the page has; not kept, nor is what follows.
-        match_own_words: those that only the document has.
-        parted_by: of a page that looks like it, the first words that part the two; else "".
-        other_number: each main text says a number that neither the other page nor an address has.
-        site_known: the site of the page is known, see `judging.rule.Site`.
-        better_url: the page has the canonical address of both, the document has not.
-    """
-
-    document: int
-    fingerprint: int
-    distance: int
-    url: str
-    similarity: float | None = None
-    tests: tuple[str, ...] = ()
-    duplicate: bool = True
-    # Of the moment, not of the match.
-    time: float = field(default=0.0, compare=False)
-    text_digest: bytes = field(default=b"", compare=False)
-    standing: Standing = field(default="got", compare=False)
-    own_words: tuple[str, ...] = ()
-    match_own_words: tuple[str, ...] = ()
-    parted_by: str = ""
-    other_number: bool = False
-    site_known: bool = False
-    better_url: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Verdict:
-    """What a store says of a document.
-
-    Attributes:
-        status: `new`, `near_duplicate` (of `match`), `revisit` (seen before itself), `not_judged`.
-        reason: of a revisit, `unchanged` or `changed`; of a near-duplicate that is kept,
-            `first_copy` (this crawl did not get its match, an earlier one did) or `undelivered`
-            (the items of its match had not come through); of a document not judged,
-            `bucket_too_full`: in plain simhash, kept as a new one, but more documents are near
-            than are looked at, or too many share a prefix of its fingerprint; else "".
-        document: its number in the store; 0 where nothing was recorded.
-        match: of which document it is a near-duplicate; None otherwise.
-        nearest: of a document that is kept, the one most like it within the distance, or half
-            alike, whose `tests` say what parts them; None where there is none.
-    """
-
-    status: Status
-    reason: str
-    document: int
-    match: Match | None = None
-    nearest: Match | None = None
+    def pick(self, *names: str) -> dict[str, Any]:
+        """Return these attributes of it and of its facts by their names, for people."""
+        known = structs.asdict(self.facts) | structs.asdict(self)
+        known |= {"document": self.number, "state": self.state.name.lower()}
+        return {name: known[name] for name in names}
 
 
 def make_document(
@@ -184,14 +154,13 @@ def make_document(
     the paper: short pages all look alike).
 
     Raises:
-        ValueError: the page is a stub by this rule, and was read without a stub's digest; or what
-            is known of it cannot be stored.
+        ValueError: the page is a stub by this rule, and was read without a stub's digest.
     """
     known, fingerprints = read.facts, list_fingerprints(read, rule)
     if not fingerprints and not read.stub:
         raise ValueError(
             f"a page of {known.features} features was read for a smaller `min_features` than the "
-            f"rule's, {rule.min_features}; read it again with this one"
+            f"rule's, {MIN_FEATURES}; read it again with this one"
         )
     facts = structs.replace(
         known,
@@ -215,49 +184,11 @@ def list_fingerprints(page: PageFingerprint, rule: Rule) -> tuple[int, ...]:
     A stub has none.
     """
     fingerprints = []
-    if page.facts.features >= rule.min_features:
+    if page.facts.features >= MIN_FEATURES:
         fingerprints.append(page.facts.fingerprint)
-    if rule.by_words and page.whole_features >= rule.min_features:
+    if rule.by_words and page.whole_features >= MIN_FEATURES:
         fingerprints.append(page.whole_fingerprint)
     return tuple(dict.fromkeys(fingerprints))
-
-
-class State(IntEnum):
-    """The state of a document."""
-
-    DONE = 1
-    """Its items came through."""
-    DUPLICATE = 2
-    """A near-duplicate of another document; not in the tables."""
-
-
-class Record(msgspec.Struct, array_like=True):
-    """A document as a store keeps it.
-
-    Attributes:
-        facts: what is known of the page.
-        state: whether it came through, or is a near-duplicate.
-        crawls: ids of the last four crawls that got it, the newest last.
-        first_time: when it was fetched first, seconds since 1970, UTC.
-        original: number of the document it is a near-duplicate of, or 0.
-        distance: bits between the two, or -1.
-        similarity: of the two, or None, see `Match`.
-        tests: what decided.
-        spared: judged again it is no near-duplicate of anything, because somebody took its drop
-            back.
-        new_links: share of its links that no kept page had, 0 to 1, or None.
-    """
-
-    facts: Facts
-    state: State
-    crawls: tuple[str, ...]
-    first_time: float
-    original: Annotated[int, msgspec.Meta(ge=0)] = 0
-    distance: int = -1
-    similarity: float | None = None
-    tests: tuple[str, ...] = ()
-    spared: bool = False
-    new_links: float | None = None
 
 
 def add_crawls(crawls: tuple[str, ...], newest: tuple[str, ...]) -> tuple[str, ...]:
@@ -265,55 +196,86 @@ def add_crawls(crawls: tuple[str, ...], newest: tuple[str, ...]) -> tuple[str, .
     return (*(each for each in crawls if each not in newest), *newest)[-_CRAWLS_KEPT:]
 
 
-class Entry(NamedTuple):
-    """What is to be written of a document that was judged, once it came through or was dropped.
+class Published(msgspec.Struct, kw_only=True):
+    """The keys of the verdict in meta, signal and exception; docs/meta.md explains them."""
 
-    Attributes:
-        number: of its record; 0 for a new one.
-        record: as it is from now on.
-        wording: what a reader sees of it.
+    time: Annotated[float, msgspec.Meta(ge=0, le=LAST_SECOND)] = 0.0
+    url: str
+    status: str
+    reason: str = ""
+    action: str = ""
+    match_url: str | None = None
+    distance: _Bits | None = None
+    similarity: _Share | None = None
+    tests: list[str] = []
+    new_links: float | None = None
+    fingerprint: str | None = None
+    document: _Count = 0
+    match_document: _Count = 0
+    better_url: bool = False
+    canonical: str = ""
+
+
+class Decision(Published, kw_only=True):
+    """What was decided on a page: by a store; a crawl adds what it knows, and logs it as a line.
+
+    A line that lacks a field has its default.
     """
 
-    number: int
-    record: Record
-    wording: bytes
+    crawl: str = ""
+    spider: str = ""
+    requested_url: str = ""
+    body_bytes: _Count | None = None
+    scope: str = ""
+    own_words: list[str] = []
+    match_own_words: list[str] = []
+    match_text_digest: str = ""
+    nearest_url: str | None = None
+    nearest_tests: list[str] = []
+    parted_by: str = ""
+    site_known: bool = False
+    other_number: bool = False
+    words: int = 0
+    links: _Count = 0
+    read_ms: float | None = None
+    store_ms: float | None = None
+
+    @property
+    def is_judged(self) -> bool:
+        """Whether the page was compared with others at all."""
+        return self.status in JUDGED
+
+    def make_verdict(self) -> dict[str, Any]:
+        """Make the plain dict that users see: what was decided, without the details of the log."""
+        return {name: getattr(self, name) for name in VERDICT}
 
 
-class StoredDocument(NamedTuple):
-    """What a store keeps of a document, for people and `explain`.
+VERDICT = Published.__struct_fields__
+
+
+class Candidate(msgspec.Struct, order=True):
+    """A stored document that may be like the page that is judged, and what came of comparing.
+
+    Candidates sort by the first fields.
 
     Attributes:
-        document: its number in the store.
-        record: all but its text.
-        wording: what a reader sees of it; None where it is damaged, or was not read.
-    """
-
-    document: int
-    record: Record
-    wording: Wording | None = None
-
-    @property
-    def facts(self) -> Facts:
-        """What is known of the page."""
-        return self.record.facts
-
-    @property
-    def state(self) -> str:
-        """`done` (its items came through) or `duplicate`."""
-        return self.record.state.name.lower()
-
-    def pick(self, *names: str) -> dict[str, Any]:
-        """Return these attributes of it, of its record and of its facts, by their names."""
-        known = structs.asdict(self.facts)
-        known |= {**structs.asdict(self.record), "document": self.document, "state": self.state}
-        return {name: known[name] for name in names}
-
-
-class Candidate(NamedTuple):
-    """A stored document that may be like the one that is judged.
-
-    Candidates sort by these fields. The distance of one that was found by its `name` or by so many
-    `keys` is -1 until its record is read. The items of a `young` one are on their way.
+        distance: bits between the two; -1 until the document is read, if it was found otherwise.
+        number: of the document in the store; 0 outside of one.
+        name: the part of a name that both have, if it was found by one.
+        keys: by how many rare triples it was found.
+        young: its items are on their way.
+        document: as it is there; None until it is read.
+        facts: what is known of the page, and of the document.
+        duplicate: whether the page repeats it.
+        why: what decided, for people.
+        similarity: share of the page's words that do not stand alone, 0 to 1; None where they do
+            not decide.
+        sites: of both; None where no words were compared, as what follows.
+        kept: the document with all its words.
+        pages: both without noise.
+        sides: their words.
+        noise: what was left out of them, if the page repeats the document but for that.
+        stays: why what parts them is not taken for noise, where that was looked at.
     """
 
     distance: int
@@ -321,14 +283,24 @@ class Candidate(NamedTuple):
     name: str = ""
     keys: int = 0
     young: bool = False
-    record: Record | None = None
+    document: Document | None = None
+    facts: tuple[Facts, ...] = ()
+    duplicate: bool = False
+    why: str = ""
+    similarity: float | None = None
+    sites: tuple[Site, Site] | None = None
+    kept: Page | None = None
+    pages: tuple[Page, Page] | None = None
+    sides: tuple[Side, Side] | None = None
+    noise: Iterable[Change] | None = None
+    stays: str = ""
 
 
 class Reading(Protocol):
     """The documents as one transaction sees them, as far as judging without writing needs them."""
 
-    def find_own(self, page: Document) -> list[tuple[int, Record]]:
-        """Find a page's own record, and what an import has of it; its own one comes first."""
+    def find_own(self, page: Document) -> list[Document]:
+        """Find a page's own document, and what an import has of it; its own one comes first."""
 
     def gather(self, page: Document, rule: Rule, own: int = 0) -> tuple[list[Candidate], bool]:
         """Find the candidates of a page in order, and whether these are all.
@@ -341,8 +313,8 @@ class Reading(Protocol):
         # No near-duplicates and no stubs, all with sketches, in an order that no site can choose;
         # by number, each with a digest of what it tells of its site.
 
-    def glance(self, numbers: Collection[int]) -> dict[int, Record]:
-        """Get those records that are there and undamaged, as they happen to be; one round trip."""
+    def glance(self, numbers: Collection[int]) -> dict[int, Document]:
+        """Get those that are there and undamaged, without texts perhaps; one round trip."""
 
     def get_wordings(self, numbers: Collection[int]) -> dict[int, Wording]:
         """Get those wordings that are there and undamaged; one round trip."""

@@ -15,7 +15,7 @@ import re
 from collections import Counter
 from dataclasses import dataclass, field
 from itertools import compress, islice
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from msgspec import structs
@@ -26,13 +26,9 @@ from scrapy_simhash.judging.documents import (
     STAYS,
     Candidate,
     Deciding,
+    Decision,
     Document,
-    Entry,
-    Match,
-    Record,
     State,
-    Status,
-    Verdict,
     add_crawls,
 )
 from scrapy_simhash.judging.documents import WORDS_DISTANCE_BITS as FEW_BITS
@@ -108,82 +104,49 @@ class Doubt(NamedTuple):
     far: bool = False
 
 
-class _Compared(NamedTuple):
-    """What came of comparing a page with a candidate.
+def _describe(found: Candidate) -> Decision:
+    """Describe what came of comparing a page with a candidate, for people.
 
-    Attributes:
-        candidate: what it was compared with.
-        facts: what is known of the two.
-        duplicate: whether the page repeats it.
-        why: what decided, for people.
-        similarity: share of words that do not stand alone, 0 to 1; None where they do not decide.
-        sites: of both; None where no words were compared, as what follows.
-        kept: the candidate with all its words.
-        pages: both without noise.
-        sides: their words.
-        noise: what was left out of them, if the page repeats the candidate but for that.
-        stays: why what parts them is not taken for noise, where that was looked at.
+    That is what made it one, what parts the two, and what was left out.
     """
-
-    candidate: Candidate
-    facts: tuple[Facts, Facts]
-    duplicate: bool
-    why: str
-    similarity: float | None = None
-    sites: tuple[Site, Site] | None = None
-    kept: Doubt | None = None
-    pages: tuple[Page, Page] | None = None
-    sides: tuple[Side, Side] | None = None
-    noise: Iterable[Noisy] | None = None
-    stays: str = ""
-
-    def describe(self, **known: Any) -> Match:
-        """Name for people what made the one a candidate, what parts the two, and what was left out.
-
-        `known` are attributes of the match that only a store knows.
-        """
-        page, kept = self.facts
-        distance = self.candidate.distance
-        short, found = page.stub or kept.stub, self.candidate
-        if self.similarity is None or distance <= FEW_BITS:
-            found = Candidate(-1, 0)
-        tests = [name_proposal(distance, stub=short, name=found.name, keys=found.keys), self.why]
-        words: list[tuple[str, ...]] = [(), ()]
-        numbers, parted_by = list[str](), ""
-        if self.pages is not None and (sides := self.sides) is not None:
-            if template := int((sides[0].alone & ~sides[0].own).sum()):
-                tests.append(f"{LEFT_OUT}{template} words of the site's template")
-            noise = dict.fromkeys(map(str, self.noise or ()))
-            tests += [f"{LEFT_OUT}{CHANGES}{change}" for change in islice(noise, _MOST_NAMED)]
-            alone = (
-                islice(compress(each.words.tokens, each.alone), _WORDS_SHOWN) for each in sides
-            )
-            words = [tuple(word[:_LONGEST_SHOWN] for word in each) for each in alone]
-            if self.duplicate:
-                addressed = {n for url in (page.url, kept.url) for n in _find_numbers(url)}
-                numbers = [_find_number(*both, addressed) for both in (sides, sides[::-1])]
-                if all(numbers):
-                    tests.append("another number: {!r} / {!r}".format(*numbers))
-            else:
-                parted_by = _find_parting(*self.pages, sides, self.why, words[0] or words[1])
-                tests += [f"{STAYS}{self.stays}"] * bool(self.stays)
-        return Match(
-            self.candidate.number,
-            kept.fingerprint,
-            distance,
-            kept.url,
-            self.similarity,
-            tuple(tests),
-            duplicate=self.duplicate,
-            time=kept.time,
-            text_digest=kept.text_digest,
-            own_words=words[0],
-            match_own_words=words[1],
-            parted_by=parted_by,
-            other_number=bool(numbers) and all(numbers),
-            site_known=self.sites is not None and self.sites[0].known,
-            **known,
-        )
+    page, kept = found.facts
+    by_name, keys = found.name, found.keys
+    if found.similarity is None or found.distance <= FEW_BITS:
+        by_name, keys = "", 0
+    short = page.stub or kept.stub
+    tests = [name_proposal(found.distance, stub=short, name=by_name, keys=keys), found.why]
+    words: list[list[str]] = [[], []]
+    numbers, parted_by = list[str](), ""
+    if found.pages is not None and (sides := found.sides) is not None:
+        if template := int((sides[0].alone & ~sides[0].own).sum()):
+            tests.append(f"{LEFT_OUT}{template} words of the site's template")
+        noise = dict.fromkeys(map(str, found.noise or ()))
+        tests += [f"{LEFT_OUT}{CHANGES}{change}" for change in islice(noise, _MOST_NAMED)]
+        alone = (islice(compress(each.words.tokens, each.alone), _WORDS_SHOWN) for each in sides)
+        words = [[word[:_LONGEST_SHOWN] for word in each] for each in alone]
+        if found.duplicate:
+            addressed = {n for url in (page.url, kept.url) for n in _find_numbers(url)}
+            numbers = [_find_number(*both, addressed) for both in (sides, sides[::-1])]
+            if all(numbers):
+                tests.append("another number: {!r} / {!r}".format(*numbers))
+        else:
+            parted_by = _find_parting(*found.pages, sides, found.why, words[0] or words[1])
+            tests += [f"{STAYS}{found.stays}"] * bool(found.stays)
+    return Decision(
+        url=page.url,
+        status="near_duplicate" if found.duplicate else "new",
+        match_url=kept.url,
+        match_document=found.number,
+        match_text_digest=kept.text_digest.hex(),
+        distance=found.distance,
+        similarity=found.similarity,
+        tests=tests,
+        own_words=words[0],
+        match_own_words=words[1],
+        parted_by=parted_by,
+        other_number=bool(numbers) and all(numbers),
+        site_known=found.sites is not None and found.sites[0].known,
+    )
 
 
 def _find_numbers(url: str) -> list[str]:
@@ -257,12 +220,12 @@ class Judge:
 
     def find_match(
         self, document: Document, own: int = 0
-    ) -> tuple[Match | None, Match | None, bool]:
+    ) -> tuple[Candidate | None, Candidate | None, bool]:
         """Find the document most alike of those with the best standing; of equals the nearest.
 
         Args:
             document: which is judged.
-            own: number of its own record, which must not count.
+            own: number of it in the store, which must not count.
 
         Returns:
             The match; or else the document that would have been it, had it been confirmed; and
@@ -274,48 +237,42 @@ class Judge:
         if self.rule.by_words and document.wording:
             compared = self._compare_words(document, found, own)
         else:
-            compared = [_compare_plainly(document.facts, *each, self.rule) for each in found]
+            compared = found
+            for each in found:
+                _compare_plainly(each, self.rule)
         alike = (each for each in compared if each.duplicate)
         if match := min(alike, key=self._rank, default=None):
-            self.rests = None if match.noise is None else match.kept
-            return self._make_match(match), None, complete
+            if match.noise is not None and match.kept:
+                self.rests = Doubt(match.number, match.kept)
+            return match, None, complete
         near = (
             each
             for each in compared
             if (each.similarity or 0.0) >= _LEAST_ALIKE
-            or each.candidate.distance <= self.rule.distance
-            or (each.sites is None and each.candidate.keys > 0)  # other names
+            or each.distance <= self.rule.distance
+            or (each.sites is None and each.keys > 0)  # other names
         )
-        nearest = min(near, key=_rank_alike, default=None)
-        return None, self._make_match(nearest) if nearest else None, complete
+        return None, min(near, key=_rank_alike, default=None), complete
 
     def _compare_words(
-        self, document: Document, chosen: list[tuple[Candidate, Facts]], own: int
-    ) -> list[_Compared]:
+        self, document: Document, chosen: list[Candidate], own: int
+    ) -> list[Candidate]:
         """Compare a page with the best of its candidates by words, until one is its original."""
         facts = document.facts
-        found = sorted(
-            (each for each in chosen if each[1].scope == facts.scope),
-            key=lambda each: _rank(facts, *each),
-        )[:MOST_COMPARED]
-        page, compared = None, list[_Compared]()
-        if any(other.heading == facts.heading for _, other in found):
+        of_scope = (each for each in chosen if each.facts[1].scope == facts.scope)
+        found = sorted(of_scope, key=_rank)[:MOST_COMPARED]
+        page = None
+        if any(each.facts[1].heading == facts.heading for each in found):
             page = Page.make(facts, unpack(document.wording))
             self.hosts.note(page)
-        sites_of: dict[int, tuple[Site, Site]] = {}
-        for candidate, other in found:
-            without = own, candidate.number
-            sites = self.hosts.find_both(self.documents, facts, other, without)
-            if why := find_names_apart(name_view(facts, other, sites[0]), other, *sites):
-                compared.append(_wrap(Ruling(one=False, why=why), candidate, (facts, other)))
-            else:
-                sites_of[candidate.number] = sites
+        sites_of = self._find_sites(facts, found, own)
+        compared = [each for each in found if each.number not in sites_of]
         wordings = self.documents.get_wordings(sites_of)
         if not wordings:
             return compared
         page = page or Page.make(facts, unpack(document.wording))
-        for candidate, other in found:
-            number = candidate.number
+        for candidate in found:
+            number, other = candidate.number, candidate.facts[1]
             if number not in wordings:
                 continue
             sites = sites_of[number]
@@ -326,17 +283,32 @@ class Judge:
             else:
                 pages = Slots(self.trusted.get(number, ())).clean_both(mine, kept)
             said = self._doubt_declared(judge(*pages, *sites), facts, other)
-            answer = _wrap(said, candidate, (facts, other))
-            answer = answer._replace(sites=sites, kept=Doubt(number, kept), pages=pages)
+            _rule(candidate, said)
+            candidate.sites, candidate.kept, candidate.pages = sites, kept, pages
             if said.one and pages != (mine, kept) and not judge(mine, kept, *sites).one:
                 seen = self.trusted[number] if self.trusted else self.hosts.list_noise(mine, kept)
-                answer = answer._replace(noise=show_standing(seen, mine, kept))
-            compared.append(answer)
-            if said.one and self._stand(candidate) == "got":
+                candidate.noise = show_standing(seen, mine, kept)
+            compared.append(candidate)
+            if said.one and self.stand(candidate) == "got":
                 break
         if self.find_bar and not self.trusted and not any(each.duplicate for each in compared):
             self._find_doubt(page, compared)
         return compared
+
+    def _find_sites(
+        self, facts: Facts, found: Sequence[Candidate], own: int
+    ) -> dict[int, tuple[Site, Site]]:
+        """Find the sites of a page and of each candidate that has no other name."""
+        sites_of: dict[int, tuple[Site, Site]] = {}
+        for candidate in found:
+            other = candidate.facts[1]
+            without = own, candidate.number
+            sites = self.hosts.find_both(self.documents, facts, other, without)
+            if why := find_names_apart(name_view(facts, other, sites[0]), other, *sites):
+                _rule(candidate, Ruling(one=False, why=why))
+            else:
+                sites_of[candidate.number] = sites
+        return sites_of
 
     def _doubt_declared(self, said: Ruling, page: Facts, kept: Facts) -> Ruling:
         """Keep a page whose site declares one address for whatever it says."""
@@ -348,25 +320,25 @@ class Judge:
             return said
         return said._replace(one=False, why="an address that pages with other words declare, too")
 
-    def _find_doubt(self, page: Page, compared: list[_Compared]) -> None:
+    def _find_doubt(self, page: Page, compared: list[Candidate]) -> None:
         """Find a candidate that the page would repeat, but for what was never tested.
 
         Of those that were looked at and are not in doubt, it is noted why.
         """
         parted = []
-        for place, each in enumerate(compared):
+        for each in compared:
             if each.kept and each.pages and each.sites and each.sides:
                 alone = int(each.sides[0].alone.sum())
-                far = not _are_called_alike(page.facts.url, each.kept.page.facts.url)
-                kept = each.kept._replace(far=far)
+                far = not _are_called_alike(page.facts.url, each.kept.facts.url)
+                kept = Doubt(each.number, each.kept, far=far)
                 # What differs from the text of an earlier crawl may be an edit; and a page is asked
                 # for at its own host.
-                now = self._is_of_this_crawl(each.candidate) and are_of_one_origin(
+                now = self._is_of_this_crawl(each) and are_of_one_origin(
                     page.facts.url, kept.page.facts.url
                 )
                 asked = kept if now else Doubt(self.number, page, far=far)
-                parted.append((far, alone, kept.document, place, asked, each.pages, each.sites))
-        for _, alone, _, place, kept, pages, sites in sorted(parted)[:_MOST_DOUBTED]:
+                parted.append((far, alone, each.number, each, asked, each.pages, each.sites))
+        for _, alone, _, candidate, kept, pages, sites in sorted(parted)[:_MOST_DOUBTED]:
             words = len(pages[0].words.tokens)
             if alone > _MOST_IN_DOUBT * words and words >= STUB_WORDS:
                 break
@@ -374,7 +346,7 @@ class Judge:
             if isinstance(found, Doubt):
                 self.doubt = found
                 break
-            compared[place] = compared[place]._replace(stays=found)
+            candidate.stays = found
 
     def _doubt(
         self, page: Page, kept: Doubt, pages: tuple[Page, Page], sites: tuple[Site, Site]
@@ -411,52 +383,78 @@ class Judge:
         stays = len(sought) < len(found)
         return _STAYED if stays else "no second answer could explain all of it"
 
-    def judge(self, document: Document) -> tuple[Verdict, Entry]:
-        """Judge a document; also returns what is to be written of it, see `Entry`.
+    def judge(self, document: Document) -> tuple[Decision, Document]:
+        """Judge a document; also returns it as it is to be written.
 
         A page near a young one is to be written like a new one, should it be kept.
         """
         found = self.documents.find_own(document)
-        for number, record in found:
-            if record.state == State.DONE:
-                return self._revisit(document, number, record)
-        number, own = next((each for each in found if _is_own(document, each[1])), (0, None))
-        match, nearest, complete = self.find_match(document, number)
-        if any(record.spared for _, record in found):
+        for each in found:
+            if each.state == State.DONE:
+                return self._revisit(document, each)
+        own = next((each for each in found if _is_own(document, each)), None)
+        match, nearest, complete = self.find_match(document, own.number if own else 0)
+        if any(each.spared for each in found):
             match, complete = None, True
-        status: Status = "near_duplicate" if match else "new" if complete else "not_judged"
-        reason = BUCKET_TOO_FULL if status == "not_judged" else ""
-        if match is not None and match.standing == "earlier":
-            reason = FIRST_COPY
-        entry = Entry(number, self._make_record(document, own, match), document.wording)
-        return Verdict(status, reason, 0, match, nearest), entry
+        decision, made = self.decide(document.facts, match, nearest), self._record(document, own)
+        if match is None:
+            if not complete:
+                decision.status, decision.reason = "not_judged", BUCKET_TOO_FULL
+        elif (standing := self.stand(match)) != "young":
+            decision.reason = FIRST_COPY if standing == "earlier" else ""
+            made.state, made.original = State.DUPLICATE, match.number
+            made.distance, made.similarity = match.distance, match.similarity
+            made.tests = (*decision.tests,)
+        return decision, made
 
-    def _revisit(self, document: Document, number: int, own: Record) -> tuple[Verdict, Entry]:
+    def decide(
+        self, page: Facts, match: Candidate | None, nearest: Candidate | None = None
+    ) -> Decision:
+        """Decide on a page that is a near-duplicate of a match, or new beside the nearest one."""
+        decision = _describe(match) if match else Decision(url=page.url, status="new")
+        decision.fingerprint, decision.words = f"{page.fingerprint:016x}", page.words
+        decision.canonical, decision.scope = page.canonical, page.scope
+        if match:
+            kept = match.facts[1]
+            declared = {plain_form(each) for each in (page.canonical, kept.canonical) if each} - {
+                ""
+            }
+            # It has the address that both declare, and the other one has not.
+            has_it = {plain_form(kept.url)} != declared == {plain_form(page.url)}
+            decision.better_url = bool(declared) and has_it
+        if nearest:
+            beside = _describe(nearest)
+            decision.nearest_url, decision.nearest_tests = beside.match_url, beside.tests
+            decision.parted_by = beside.parted_by
+        return decision
+
+    def _revisit(self, document: Document, own: Document) -> tuple[Decision, Document]:
         page, before = document.facts, own.facts
         # By words, since a record's price may be beside what is taken for its main text.
         changed = before.scope != page.scope or (
-            not self._is_unchanged(document, number, own)
+            not self._is_unchanged(document, own)
             if self.rule.by_words
             else before.text_digest != page.text_digest
         )
-        verdict = Verdict("revisit", "changed" if changed else UNCHANGED, number)
+        decision = self.decide(page, None)
+        decision.status, decision.document = "revisit", own.number
+        decision.reason = "changed" if changed else UNCHANGED
         if not _is_own(document, own):
             # What was imported stays for other callbacks, which did not get it.
-            return verdict, Entry(0, self._make_record(document), document.wording)
+            return decision, self._record(document)
         facts = structs.replace(page, suspicion=before.suspicion)
         # Those that got another text did not get this one.
         crawls = add_crawls(() if changed else own.crawls, self._list_crawls())
-        return verdict, Entry(
-            number, structs.replace(own, facts=facts, crawls=crawls), document.wording
-        )
+        made = structs.replace(own, facts=facts, crawls=crawls, wording=document.wording)
+        return decision, made
 
-    def _is_unchanged(self, document: Document, number: int, own: Record) -> bool:
-        """Return whether a page shows what its record has, but for what changes by itself.
+    def _is_unchanged(self, document: Document, own: Document) -> bool:
+        """Return whether a page shows what it did before, but for what changes by itself.
 
         What earlier crawls saw counts here: nothing is judged for another page.
         """
         url = document.facts.url
-        before = self.documents.get_wordings([number]).get(number)
+        before = self.documents.get_wordings([own.number]).get(own.number)
         slots = Slots(self.hosts.recall(self.documents, url).list_measured(url))
         same = own.facts.text_digest == document.facts.text_digest
         if before is None or not (slots or same):
@@ -471,62 +469,49 @@ class Judge:
     def _list_crawls(self) -> tuple[str, ...]:
         return (self.crawl,) if self.crawl else ()
 
-    def _make_record(
-        self, document: Document, own: Record | None = None, match: Match | None = None
-    ) -> Record:
-        """Make the record of a page that was judged, in place of its own one if there is one."""
-        facts = document.facts
+    def _record(self, document: Document, own: Document | None = None) -> Document:
+        """Make a document as it is to be written, in place of its own one if there is one."""
+        facts, number = document.facts, 0
         if own is not None:  # as it was found first
-            facts = structs.replace(facts, suspicion=own.facts.suspicion)
-        record = Record(facts, State.DONE, self._list_crawls(), facts.time)
-        if match is not None and match.standing != "young":
-            record.state = State.DUPLICATE
-            record.original, record.distance = match.document, match.distance
-            record.similarity, record.tests = match.similarity, match.tests
-        return record
+            facts, number = structs.replace(facts, suspicion=own.facts.suspicion), own.number
+        made = Document(facts, State.DONE, self._list_crawls(), facts.time)
+        made.number, made.wording = number, document.wording
+        return made
 
-    def _stand(self, candidate: Candidate) -> Standing:
+    def stand(self, candidate: Candidate) -> Standing:
         """Tell how a document stands in this crawl."""
         if candidate.young:
             return "young"
         return "got" if self.incremental or self._is_of_this_crawl(candidate) else "earlier"
 
     def _is_of_this_crawl(self, candidate: Candidate) -> bool:
-        return candidate.record is not None and self.crawl in candidate.record.crawls
+        return candidate.document is not None and self.crawl in candidate.document.crawls
 
-    def _rank(self, compared: _Compared) -> tuple[object, ...]:
+    def _rank(self, compared: Candidate) -> tuple[object, ...]:
         """Rank documents: by standing, then as `_rank_alike`."""
-        return _STANDINGS.index(self._stand(compared.candidate)), *_rank_alike(compared)
-
-    def _make_match(self, compared: _Compared) -> Match:
-        mine, theirs = compared.facts
-        declared = {plain_form(each) for each in (mine.canonical, theirs.canonical) if each} - {""}
-        # It has the address that both declare, and the other one has not.
-        better_url = bool(declared) and {plain_form(theirs.url)} != declared == {
-            plain_form(mine.url)
-        }
-        return compared.describe(standing=self._stand(compared.candidate), better_url=better_url)
+        return _STANDINGS.index(self.stand(compared)), *_rank_alike(compared)
 
 
-def _choose(page: Facts, candidates: Iterable[Candidate]) -> Iterator[tuple[Candidate, Facts]]:
-    """Choose the candidates that count, each with what is known of it."""
+def _choose(page: Facts, candidates: Iterable[Candidate]) -> Iterator[Candidate]:
+    """Choose the candidates that count, each with what is known of the two."""
     for candidate in candidates:
-        record = candidate.record
+        kept = candidate.document
         # A page is no copy of itself, though a fingerprinter may tell its requests apart.
-        if record is None or record.state != State.DONE or (record.facts.url == page.url != ""):
+        if kept is None or kept.state != State.DONE or (kept.facts.url == page.url != ""):
             continue
-        distance = (page.fingerprint ^ record.facts.fingerprint).bit_count()
-        yield candidate._replace(distance=distance), record.facts
+        candidate.distance = (page.fingerprint ^ kept.facts.fingerprint).bit_count()
+        candidate.facts = page, kept.facts
+        yield candidate
 
 
-def _is_own(document: Document, record: Record) -> bool:
-    """Whether a record is that of a document, not what an import has of it."""
-    return record.facts.identity == document.facts.identity
+def _is_own(document: Document, found: Document) -> bool:
+    """Whether what was found is the document itself, not what an import has of it."""
+    return found.facts.identity == document.facts.identity
 
 
-def _rank_alike(compared: _Compared) -> tuple[object, ...]:
+def _rank_alike(compared: Candidate) -> tuple[object, ...]:
     """Rank documents: the one most alike first, then the nearest, then the oldest."""
-    return -(compared.similarity or 0.0), *compared.candidate[:-1]
+    return -(compared.similarity or 0.0), compared.distance, compared.number
 
 
 def _are_called_alike(mine: str, theirs: str) -> bool:
@@ -544,19 +529,22 @@ def _find_names(url: str) -> Sequence[str]:
     return [name for name in address.path if name] if address else ()
 
 
-def _rank(page: Facts, candidate: Candidate, other: Facts) -> tuple[object, ...]:
+def _rank(candidate: Candidate) -> tuple[object, ...]:
     """Rank candidates before their words are read."""
+    page, other = candidate.facts
     named = (page.title == other.title) + (page.heading == other.heading)
     return -named, -candidate.keys, candidate.distance, candidate.number
 
 
-def _wrap(said: Ruling, candidate: Candidate, facts: tuple[Facts, Facts]) -> _Compared:
+def _rule(candidate: Candidate, said: Ruling) -> None:
+    """Add to a candidate what the rule says of it."""
     share = float(said.one)
     if said.sides is not None:
         alone = said.sides[0].alone
         share = 1 - int(alone.sum()) / max(1, len(alone))
     why = said.why if len(said.why) <= _LONGEST_WHY else f"{said.why[:_LONGEST_WHY]}..."
-    return _Compared(candidate, facts, said.one, why, round(share, 4), sides=said.sides)
+    candidate.duplicate, candidate.why, candidate.sides = said.one, why, said.sides
+    candidate.similarity = round(share, 4)
 
 
 def compare_by_words(
@@ -565,8 +553,8 @@ def compare_by_words(
     wordings: tuple[Wording, Wording],
     sites: tuple[Site, Site] = (UNKNOWN, UNKNOWN),
     name: str = "",
-) -> Match:
-    """Compare two pages word by word, without noise.
+) -> Decision:
+    """Compare two pages word by word, without noise: one is new, or a near-duplicate of the other.
 
     Args:
         page: that would be dropped.
@@ -578,17 +566,21 @@ def compare_by_words(
     mine, theirs = map(Page.make, (page, kept), wordings)
     said = judge(mine, theirs, *sites)
     distance = (page.fingerprint ^ kept.fingerprint).bit_count()
-    compared = _wrap(said, Candidate(distance, 0, name), (page, kept))
-    return compared._replace(sites=sites, pages=(mine, theirs)).describe()
+    compared = Candidate(distance, 0, name, facts=(page, kept), sites=sites, pages=(mine, theirs))
+    _rule(compared, said)
+    return _describe(compared)
 
 
-def compare_plainly(first: Facts, second: Facts, rule: Rule) -> Match:
+def compare_plainly(first: Facts, second: Facts, rule: Rule) -> Decision:
     """Compare two documents without their words, by digest or distance, whichever comes first."""
     distance = (first.fingerprint ^ second.fingerprint).bit_count()
-    return _compare_plainly(first, Candidate(distance, 0), second, rule).describe()
+    compared = Candidate(distance, 0, facts=(first, second))
+    _compare_plainly(compared, rule)
+    return _describe(compared)
 
 
-def _compare_plainly(page: Facts, candidate: Candidate, kept: Facts, rule: Rule) -> _Compared:
+def _compare_plainly(candidate: Candidate, rule: Rule) -> None:
+    page, kept = candidate.facts
     if page.scope != kept.scope:
         deciding, duplicate = Deciding.SCOPE, False
     elif page.stub or kept.stub:
@@ -601,7 +593,7 @@ def _compare_plainly(page: Facts, candidate: Candidate, kept: Facts, rule: Rule)
     else:
         deciding = Deciding.NO_WORDS
         duplicate = candidate.distance <= min(rule.distance, PLAIN_DISTANCE_BITS)
-    return _Compared(candidate, (page, kept), duplicate, deciding.value)
+    candidate.duplicate, candidate.why = duplicate, deciding.value
 
 
 def name_proposal(distance: int, *, stub: bool, name: str = "", keys: int = 0) -> str:

@@ -258,8 +258,7 @@ class PageFingerprint:
             b"" for others where `min_features` was given.
         whole_features: number of distinct features of the whole text.
         links: number of distinct link targets on the page.
-        extractor: `turbohtml`; `html2txt` if it found no main text, and the whole one is judged.
-        text: the main text.
+        text: the main text; the whole one where none was found.
         wording: what a reader sees of it, packed.
         read_ms: milliseconds for all of it.
         targets: its links; not stored.
@@ -270,7 +269,6 @@ class PageFingerprint:
     whole_fingerprint: _Bits = 0
     whole_features: _Count = 0
     links: _Count = 0
-    extractor: str = ""
     text: str = ""
     wording: bytes = b""
     read_ms: float = 0.0

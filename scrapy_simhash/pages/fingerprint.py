@@ -14,8 +14,6 @@ from numpy.typing import NDArray
 
 from scrapy_simhash.pages.addresses import MOST_CHARACTERS, host_of, join_url
 from scrapy_simhash.pages.facts import (
-    OUR_READER,
-    WHOLE_TEXT,
     Facts,
     PageFingerprint,
     PageLinks,
@@ -106,7 +104,6 @@ def fingerprint_text(
     base = (page.base and join_url(url, page.base)) or url
     if len(base) > MOST_CHARACTERS:  # made to have each link repeat it
         base = ""
-    first, end = page.main_lines
     # One step of the paper after the other, each for both texts.
     main, whole = read_both(page.whole, page.main_lines, seed)
     whole_triples = hash_shingles(whole.hashes, SKETCH_WINDOW)
@@ -151,7 +148,6 @@ def fingerprint_text(
         whole_fingerprint=whole_fingerprint,
         whole_features=len(whole_features[0]),
         links=len(page.links),
-        extractor=OUR_READER if first < end else WHOLE_TEXT,
         text=page.main,
         wording=wording,
         targets=read_links(page.links, base),

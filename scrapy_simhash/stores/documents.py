@@ -23,7 +23,7 @@ import xxhash
 from msgspec import structs
 
 from scrapy_simhash.errors import DamagedError
-from scrapy_simhash.judging.documents import Candidate, Record, State, add_crawls
+from scrapy_simhash.judging.documents import Candidate, Document, State, add_crawls
 from scrapy_simhash.judging.hosts import SAMPLE, draw_sample
 from scrapy_simhash.judging.matching import MOST_CALLED
 from scrapy_simhash.judging.noise import Measured, join
@@ -56,7 +56,7 @@ from scrapy_simhash.tables import MOST_IN_BUCKET, MOST_IN_PLAIN_BUCKET, Limits
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
-    from scrapy_simhash.judging.documents import Document, Rule
+    from scrapy_simhash.judging.documents import Rule
     from scrapy_simhash.pages.facts import Facts, Share
     from scrapy_simhash.stores.keys import KeyTable
     from scrapy_simhash.stores.keyvalues import Header, KeyValues, Row
@@ -90,11 +90,11 @@ def propose(
 ) -> None:
     """Add to the candidates near a page those with rare triples of it, or a name that few have."""
     for number, keys in alike.items():
-        found[number] = found.get(number, Candidate(-1, number))._replace(keys=keys)
+        found.setdefault(number, Candidate(-1, number)).keys = keys
     for name, numbers in called:
         for number in numbers if len(numbers) <= MOST_CALLED else ():
-            candidate = found.get(number, Candidate(-1, number))
-            found[number] = candidate._replace(name=candidate.name or name)
+            candidate = found.setdefault(number, Candidate(-1, number))
+            candidate.name = candidate.name or name
 
 
 @dataclass(eq=False)
@@ -108,61 +108,58 @@ class Documents:
     # By host, until this transaction changes one: all candidates of a page ask for them.
     _samples: dict[str, dict[int, bytes]] = field(init=False, default_factory=dict)
 
-    def get_all(self, numbers: Iterable[int]) -> dict[int, Record]:
-        """Get records in one round trip; leaves out missing and damaged ones."""
-        return self._get(DOCUMENTS, numbers, partial(unpack_row, Record))
+    def get_all(self, numbers: Iterable[int]) -> dict[int, Document]:
+        """Get documents without texts in one round trip; leaves out missing and damaged ones."""
+        return self._get(DOCUMENTS, numbers, unpack_document)
 
-    def glance(self, numbers: Collection[int]) -> dict[int, Record]:
-        """Get records as `get_all` does, and read their texts ahead."""
+    def glance(self, numbers: Collection[int]) -> dict[int, Document]:
+        """Get documents as `get_all` does, and read their texts ahead."""
         self.values.fetch(_list_whole(numbers))
         return self.get_all(numbers)
 
-    def put(self, number: int, record: Record, wording: bytes | None = None) -> None:
-        """Write a record and its packed wording in place of those that are there.
+    def put(self, document: Document) -> None:
+        """Write the row of a document; its text stays as it is there."""
+        key = octets(document.number)
+        self.values.put(DOCUMENTS, key, pack_row(key, document.row))
 
-        None leaves the wording that is there, b"" deletes it.
-        """
-        key = octets(number)
-        self.values.put(DOCUMENTS, key, pack_row(key, record))
-        if wording:
-            self.values.put(TEXTS, key, seal(key, wording))
-        elif wording is not None:
-            self.values.delete(TEXTS, key)
-
-    def save(self, number: int, record: Record, wording: bytes | None = None) -> int:
-        """Write a document as it is from now on, in place of what is there of it.
+    def save(self, document: Document) -> int:
+        """Write a document as it is from now on, with its text, in place of what is there of it.
 
         Args:
-            number: taken for it, see `Engine.take_numbers`; used unless its identity leads to a
-                document, which somebody else may have written meanwhile.
-            record: of which that document's first time and crawls are kept, and that it was spared.
-            wording: packed, see `put`.
+            document: with a number that was taken for it, see `Engine.take_numbers`, which is used
+                unless its identity leads to a document that somebody else wrote meanwhile. That
+                one's first time and crawls are kept, and that it was spared.
 
         Returns:
             The number of the document; 0 if another one has its number.
         """
-        there, before = next(iter(self.find(record.facts.identity)), (0, None))
-        moves = before is None or _placed(before) != _placed(record)
+        before = next(iter(self.find(document.facts.identity)), None)
+        moves = before is None or _placed(before) != _placed(document)
         if before is not None:
-            number = there
-            record = structs.replace(
-                record,
+            document = structs.replace(
+                document,
+                number=before.number,
                 first_time=before.first_time,
                 spared=before.spared,
                 # Those that got another text did not get this one.
-                crawls=add_crawls(() if moves else before.crawls, record.crawls),
+                crawls=add_crawls(() if moves else before.crawls, document.crawls),
             )
             if moves:
-                self._unindex(number, before)
-        elif self.values.get(DOCUMENTS, octets(number)) != [None]:
+                self._unindex(before)
+        elif self.values.get(DOCUMENTS, octets(document.number)) != [None]:
             # A server that lost its last writes gives numbers out again: the page comes again.
             return 0
-        self.put(number, record, wording)
+        self.put(document)
+        key = octets(document.number)
+        if document.wording:
+            self.values.put(TEXTS, key, seal(key, document.wording))
+        else:
+            self.values.delete(TEXTS, key)
         if moves:
-            self.index(number, record)
-        if (reader := record.facts.reader) not in (known := self.header.readers):
+            self.index(document)
+        if (reader := document.facts.reader) not in (known := self.header.readers):
             self.put_header(readers=tuple(sorted({*known, reader})))
-        return number
+        return document.number
 
     def put_header(self, **changes: object) -> None:
         """Write some fields of the header."""
@@ -188,25 +185,25 @@ class Documents:
     def forget(self, identity: bytes) -> None:
         """Delete the document of an identity, if there is one; its near-duplicates stay."""
         for found in self.find(identity):
-            self.remove(*found)
+            self.remove(found)
 
-    def remove(self, number: int, record: Record) -> None:
+    def remove(self, document: Document) -> None:
         """Delete a document and all that leads to it."""
-        self._unindex(number, record)
-        if number in self.find_numbers(record.facts.identity):
-            self.values.delete(IDENTITIES, record.facts.identity)
+        self._unindex(document)
+        if document.number in self.find_numbers(document.facts.identity):
+            self.values.delete(IDENTITIES, document.facts.identity)
         for table in (DOCUMENTS, TEXTS):
-            self.values.delete(table, octets(number))
+            self.values.delete(table, octets(document.number))
 
-    def __iter__(self) -> Iterator[tuple[int, Record]]:
-        """Read every record, by ascending number; leaves out damaged ones."""
-        return ((number, each) for number, each in self.scan() if isinstance(each, Record))
+    def __iter__(self) -> Iterator[Document]:
+        """Read every row, by ascending number; leaves out damaged ones."""
+        return (each for _, each in self.scan() if isinstance(each, Document))
 
-    def scan(self) -> Iterator[tuple[int, Record | DamagedError]]:
-        """Read every record, by ascending number; yields an error in place of a damaged one."""
+    def scan(self) -> Iterator[tuple[int, Document | DamagedError]]:
+        """Read every row, by ascending number; yields an error in place of a damaged one."""
         for key, packed in self.values.scan(DOCUMENTS):
             try:
-                yield number_of(key), unpack_row(Record, key, packed)
+                yield number_of(key), unpack_document(key, packed)
             except DamagedError as error:
                 yield number_of(key), error
 
@@ -214,25 +211,25 @@ class Documents:
         """List the numbers of the documents with these identities, of those that there are."""
         return [number_of(each) for each in self.values.get(IDENTITIES, *identities) if each]
 
-    def find(self, *identities: bytes) -> list[tuple[int, Record]]:
+    def find(self, *identities: bytes) -> list[Document]:
         """Find the documents with these identities; nothing where a damaged row leads elsewhere."""
         numbers = self.find_numbers(*identities)
-        found = self.get_all(numbers).items() if numbers else ()
-        return [each for each in found if each[1].facts.identity in identities]
+        found = self.get_all(numbers).values() if numbers else ()
+        return [each for each in found if each.facts.identity in identities]
 
-    def index(self, number: int, record: Record) -> None:
+    def index(self, document: Document) -> None:
         """Make a document findable, in the tables unless it is a near-duplicate."""
-        values, page = self.values, record.facts
-        values.put(IDENTITIES, page.identity, octets(number))
-        if record.state == State.DUPLICATE:
+        values, page = self.values, document.facts
+        values.put(IDENTITIES, page.identity, octets(document.number))
+        if document.state == State.DUPLICATE:
             return
-        key, member = fingerprint_row(number, record)
+        key, member = fingerprint_row(document)
         if not any(values.read_sets(FINGERPRINTS, [key], 1)):
             for row in self.design.split(page.fingerprint):
                 values.put(TABLES, *row)
         values.put(FINGERPRINTS, key, member)
-        self.keys.enter(number, record, self.get_all)
-        if member := make_member(number, record, self.header.seed):
+        self.keys.enter(document, self.get_all)
+        if member := make_member(document, self.header.seed):
             host = host_of(page.url)
             site, there = hash_text(host, self.header.seed), self.list_members(host)
             kept = draw_sample(sorted({*there, member}), describe_member, SAMPLE)
@@ -242,16 +239,16 @@ class Documents:
                 values.put(SITES, site, member)
                 self._samples.clear()
 
-    def _unindex(self, number: int, record: Record) -> None:
+    def _unindex(self, document: Document) -> None:
         """Undo `index`; a fingerprint leaves the tables with its last document."""
-        if record.state == State.DUPLICATE:
+        if document.state == State.DUPLICATE:
             return
-        values, page = self.values, record.facts
-        self.keys.remove(number, record)
-        if member := make_member(number, record, self.header.seed):
+        values, page = self.values, document.facts
+        self.keys.remove(document)
+        if member := make_member(document, self.header.seed):
             self._samples.clear()
             values.delete(SITES, hash_text(host_of(page.url), self.header.seed), member)
-        key, member = fingerprint_row(number, record)
+        key, member = fingerprint_row(document)
         values.delete(FINGERPRINTS, key, member)
         if not any(values.read_sets(FINGERPRINTS, [key], 1)):
             for row in self.design.split(page.fingerprint):
@@ -292,6 +289,11 @@ class Documents:
         """Get what a reader sees of documents; leaves out missing and damaged ones."""
         return self._get(TEXTS, numbers, unpack_wording)
 
+    def add_texts(self, documents: Collection[Document]) -> list[Document]:
+        """Add to documents their texts, where these are there and undamaged."""
+        texts = self._get(TEXTS, [each.number for each in documents], unseal_text)
+        return [structs.replace(each, wording=texts.get(each.number, b"")) for each in documents]
+
     def _get(
         self, table: str, numbers: Iterable[int], unpack: Callable[[bytes, bytes], Item]
     ) -> dict[int, Item]:
@@ -328,17 +330,16 @@ class Documents:
         if rule.by_words and not own:
             self.values.fetch(_list_whole(self.list_led(probe, limits, groups)[0]))
 
-    def read_ahead_of(self, entries: Collection[tuple[int, Record]]) -> None:
+    def read_ahead_of(self, documents: Collection[Document]) -> None:
         """Read what writing or removing documents needs in a round trip; one more for old ones."""
         leads = (
             (table, key)
-            for number, record in entries
-            for table, (key, _), _ in list_leads(
-                number, record, self.header.seed, self.keys.dissolved
-            )
+            for each in documents
+            for table, (key, _), _ in list_leads(each, self.header.seed, self.keys.dissolved)
         )
-        self.values.fetch(chain(leads, ((DOCUMENTS, octets(number)) for number, _ in entries)))
-        there = self.find_numbers(*(record.facts.identity for _, record in entries))
+        rows = ((DOCUMENTS, octets(each.number)) for each in documents)
+        self.values.fetch(chain(leads, rows))
+        there = self.find_numbers(*(each.facts.identity for each in documents))
         self.values.fetch((DOCUMENTS, octets(number)) for number in there)
 
     def _list_groups(self, page: Facts) -> list[str]:
@@ -348,8 +349,8 @@ class Documents:
             groups.append(structs.replace(page, reader=EVERYONE).group)
         return groups
 
-    def find_own(self, page: Document) -> list[tuple[int, Record]]:
-        """Find a page's own record, and what an import has of it; its own one comes first."""
+    def find_own(self, page: Document) -> list[Document]:
+        """Find a page's own document, and what an import has of it; its own one comes first."""
         return self.find(*filter(None, (page.facts.identity, page.imported)))
 
     def gather(self, page: Document, rule: Rule, own: int = 0) -> tuple[list[Candidate], bool]:
@@ -363,8 +364,9 @@ class Documents:
         if by_words:
             self._propose(found, facts, groups, own)
         candidates = sorted(found.values())[: None if by_words else MOST_CANDIDATES]
-        records = self.get_all([each.number for each in candidates])
-        candidates = [each._replace(record=records.get(each.number)) for each in candidates]
+        there = self.get_all([each.number for each in candidates])
+        for each in candidates:
+            each.document = there.get(each.number)
         return candidates, complete or by_words
 
     def _propose(
@@ -407,40 +409,46 @@ def hash_text(text: str, seed: int = 0) -> bytes:
     return xxhash.xxh3_64_digest(text.encode(errors="surrogatepass"), seed)
 
 
-def fingerprint_row(number: int, record: Record) -> tuple[bytes, bytes]:
+def fingerprint_row(document: Document) -> tuple[bytes, bytes]:
     """Make key and member of a document under its fingerprint."""
-    return octets(record.facts.fingerprint), hash_text(record.facts.group) + octets(number)
+    page = document.facts
+    return octets(page.fingerprint), hash_text(page.group) + octets(document.number)
 
 
 def list_leads(
-    number: int, record: Record, seed: int, dissolved: Collection[int]
+    document: Document, seed: int, dissolved: Collection[int]
 ) -> Iterator[tuple[str, tuple[bytes, bytes], bool]]:
     """List what leads to a document: table; key and member, or value; and whether it must."""
-    page = record.facts
-    yield IDENTITIES, (page.identity, octets(number)), True
-    if record.state == State.DUPLICATE:
+    page, number = document.facts, octets(document.number)
+    yield IDENTITIES, (page.identity, number), True
+    if document.state == State.DUPLICATE:
         return
-    yield FINGERPRINTS, fingerprint_row(number, record), True
+    yield FINGERPRINTS, fingerprint_row(document), True
     # A sample or a name has some of them only.
-    if member := make_member(number, record, seed):
+    if member := make_member(document, seed):
         yield SITES, (hash_text(host_of(page.url), seed), member), False
     for name in name_keys(page, page.group, seed):
-        yield KEYS, (octets(name), octets(number)), False
-    for key in choose_keys(keys_of(record), dissolved, KEYS_OF_A_PAGE):
-        yield KEYS, (octets(key), octets(number)), True
+        yield KEYS, (octets(name), number), False
+    for key in choose_keys(keys_of(document), dissolved, KEYS_OF_A_PAGE):
+        yield KEYS, (octets(key), number), True
+
+
+def unseal_text(key: bytes, packed: bytes) -> bytes:
+    """Return the packed wording of the document of a key, or raise a DamagedError."""
+    return unseal(f"text of document {number_of(key)}", key, packed)
 
 
 def unpack_wording(key: bytes, packed: bytes) -> Wording:
     """Read the wording of the document of a key, or raise a DamagedError."""
-    return unpack(unseal(f"text of document {number_of(key)}", key, packed))
+    return unpack(unseal_text(key, packed))
 
 
-def _placed(record: Record) -> tuple[object, ...]:
+def _placed(document: Document) -> tuple[object, ...]:
     """Tell by what a document is found, and what it tells of its site."""
-    page = record.facts
+    page = document.facts
     return (
         *(page.fingerprint, page.url, page.title, page.heading, page.sketch, page.group),
-        *(page.text_digest, page.suspicion, page.stub, record.state == State.DUPLICATE),
+        *(page.text_digest, page.suspicion, page.stub, document.state == State.DUPLICATE),
     )
 
 
@@ -457,7 +465,7 @@ def unseal(what: str, key: bytes, packed: bytes) -> bytes:
     return body
 
 
-def pack_row(key: bytes, row: msgspec.Struct) -> bytes:
+def pack_row(key: bytes, row: object) -> bytes:
     """Pack a row of a table, with a checksum that covers its key, too."""
     return seal(key, msgspec.msgpack.encode(row))
 
@@ -469,6 +477,13 @@ def unpack_row(kind: type[Item], key: bytes, packed: bytes) -> Item:
         return msgspec.msgpack.decode(unseal(what, key, packed), type=kind)
     except msgspec.MsgspecError as error:
         raise DamagedError(f"damaged {what}: {error}") from error
+
+
+def unpack_document(key: bytes, packed: bytes) -> Document:
+    """Read the document of a key without its text, or raise a DamagedError."""
+    document = unpack_row(Document, key, packed)
+    document.number = number_of(key)
+    return document
 
 
 def read_rows(

@@ -6,7 +6,7 @@ that had it move on to their next one. So a page has 17 keys that few others hav
 first one is for the whole sketch, and a probe costs the same however large a site is.
 
 In the table KEYS a document is under the first 17 of its keys that are not dissolved; that follows
-from its record and from what is dissolved. A dissolved key has one member, of zeros, which stays
+from its row and from what is dissolved. A dissolved key has one member, of zeros, which stays
 for ever. Names have keys there, too.
 
 Each group of pages that are compared (`Facts.group`) has keys of its own, so that the copies that
@@ -36,11 +36,11 @@ from scrapy_simhash.stores.keyvalues import KEYS, octets
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Container, Iterable, Iterator
 
-    from scrapy_simhash.judging.documents import Record
+    from scrapy_simhash.judging.documents import Document
     from scrapy_simhash.pages.facts import Facts
     from scrapy_simhash.stores.keyvalues import KeyValues
 
-    Glance: TypeAlias = Callable[[Collection[int]], dict[int, Record]]
+    Glance: TypeAlias = Callable[[Collection[int]], dict[int, Document]]
 
 
 # The most documents under a name: one more than are read, so that a full one is known.
@@ -119,11 +119,12 @@ def rank_by_keys(found: Iterable[Collection[int]]) -> dict[int, int]:
     return {-number: counts[-number] for _, number in islice(best, MOST_BY_KEYS)}
 
 
-def keys_of(record: Record) -> list[int]:
+def keys_of(document: Document) -> list[int]:
     """Make the keys under which a document may be; none of one that is found otherwise."""
-    if record.state == State.DUPLICATE or not record.facts.sketch:
+    page = document.facts
+    if document.state == State.DUPLICATE or not page.sketch:
         return []
-    return make_keys(record.facts.sketch, record.facts.group)
+    return make_keys(page.sketch, page.group)
 
 
 def choose_keys(keys: Iterable[int], dissolved: Container[int], most: int) -> list[int]:
@@ -152,19 +153,19 @@ def _name_keys(host: str, group: str, title: str, heading: str, seed: int) -> di
     }
 
 
-def make_member(number: int, record: Record, seed: int) -> bytes:
+def make_member(document: Document, seed: int) -> bytes:
     """Make the member of the sample of its host that a document is; b"" if it is none.
 
     Near-duplicates and stubs say nothing of a site, and without a sketch nothing can be compared.
     The seed of a store is secret, so nobody can choose the pages of a sample.
     """
-    page = record.facts
-    if page.stub or not page.sketch or record.state == State.DUPLICATE or not host_of(page.url):
+    page = document.facts
+    if page.stub or not page.sketch or document.state == State.DUPLICATE or not host_of(page.url):
         return b""
     # In place of the sketch: without these, it changes by a few bins only.
     told = ascii((page.title, page.heading, page.text_digest, page.fingerprint))
     form = form_of(page.url).encode(errors="surrogatepass")
-    drawn = xxhash.xxh3_64_digest(page.identity, seed) + octets(number)
+    drawn = xxhash.xxh3_64_digest(page.identity, seed) + octets(document.number)
     told_of_site = xxhash.xxh32_digest(told.encode()) + bytes((page.suspicion,))
     return drawn + told_of_site + xxhash.xxh32_digest(form)[:3]
 
@@ -217,13 +218,13 @@ class KeyTable:
             yield from name_keys(page, group, self.seed)
             yield from choose_keys(make_keys(page.sketch, group), self.dissolved, most)
 
-    def enter(self, number: int, record: Record, glance: Glance) -> None:
+    def enter(self, document: Document, glance: Glance) -> None:
         """Enter a document that is not there; under its names, while there is room.
 
         Keys that are full are dissolved, and those that had them move on, until all fit. `glance`
-        gets the records of these.
+        gets these.
         """
-        under, page, keys = self._under, record.facts, keys_of(record)
+        under, number, page, keys = self._under, document.number, document.facts, keys_of(document)
         named = name_keys(page, page.group, self.seed)
         self._read(self.list_first(page, [page.group], KEYS_OF_A_PAGE))
         for key in (each for each in named if len(under[each]) < CALLED):
@@ -235,7 +236,7 @@ class KeyTable:
             if each not in ladders:
                 lost = {*waiting, each} - ladders.keys()
                 ladders |= dict.fromkeys(lost, iter(()))  # of a damaged one there is none
-                ladders |= {n: self._climb(keys_of(record)) for n, record in glance(lost).items()}
+                ladders |= {n: self._climb(keys_of(one)) for n, one in glance(lost).items()}
             for key in ladders[each]:
                 if each in under[key]:
                     continue
@@ -245,13 +246,13 @@ class KeyTable:
                     break
                 waiting += self._dissolve(key)
 
-    def remove(self, number: int, record: Record) -> None:
+    def remove(self, document: Document) -> None:
         """Remove a document."""
-        named = name_keys(record.facts, record.facts.group, self.seed)
-        own = islice(self._climb(keys_of(record)), KEYS_OF_A_PAGE)
+        named = name_keys(document.facts, document.facts.group, self.seed)
+        own = islice(self._climb(keys_of(document)), KEYS_OF_A_PAGE)
         for key in (*named, *own):
-            self._values.delete(KEYS, octets(key), octets(number))
-            self._under.get(key, set()).discard(number)
+            self._values.delete(KEYS, octets(key), octets(document.number))
+            self._under.get(key, set()).discard(document.number)
 
     def _add(self, key: int, number: int) -> None:
         self._values.put(KEYS, octets(key), octets(number))

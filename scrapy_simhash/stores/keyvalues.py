@@ -5,7 +5,7 @@ The rows of all kinds are::
     table          key                            value, or members
     header         b"store"                       Header
     header         b"noise" + digest of a host    Measured
-    documents      number                         Record
+    documents      number                         Document, but number and text
     identities     identity                       number
     texts          number                         8 bytes of a checksum, `pages.facts.pack`
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from importlib.util import find_spec
 from pathlib import Path
 from pkgutil import resolve_name
 from typing import TYPE_CHECKING
@@ -16,22 +15,21 @@ if TYPE_CHECKING:
     from scrapy_simhash.stores.keyvalues import Engine
     from scrapy_simhash.stores.store import Store
 
-# The URL of a store in memory, of which nothing is kept.
-MEMORY = "memory:"
-SERVER_SCHEMES = ("redis", "rediss", "unix")
-# By the schemes of their URLs, the kinds of stores; what has none is a folder of LMDB.
-ENGINES = {
-    "": "scrapy_simhash.stores.lmdb:LmdbEngine",
-    "memory": "scrapy_simhash.stores.lmdb:MemoryEngine",
-    **dict.fromkeys(SERVER_SCHEMES, "scrapy_simhash.stores.redis:RedisEngine"),
+_REDIS = "scrapy_simhash.stores.redis:RedisEngine"
+# By how their URLs begin, the engines of all kinds of stores beside folders. What has no place,
+# behind `//`, ends with the process that made it.
+KINDS = {
+    "memory:": "scrapy_simhash.stores.lmdb:MemoryEngine",
+    **dict.fromkeys(("redis://", "rediss://", "unix://"), _REDIS),
 }
+MEMORY = "memory:"
 # Without characters that have a meaning in patterns. Without colons: `a:tables` would look like the
 # tables of `a`, which deletes its old ones.
 _PREFIX = re.compile(r"[\w.-]{1,64}", re.ASCII)
 # What follows the scheme, up to the options.
-_SERVER = re.compile(r"([^@/?#]*@)?(\[[0-9a-fA-F:.]+\]|[^@/?#:]*)(:0*[1-9][0-9]*)?(/[0-9]*)?")
+_PLACE = re.compile(r"([^@/?#]*@)?(\[[0-9a-fA-F:.]+\]|[^@/?#:]*)(:0*[1-9][0-9]*)?(/[0-9]*)?")
 _SOCKET = re.compile(r"([^@/?#]*@)?/[^@?#]+")
-_LIKE_SERVER = re.compile(f"({'|'.join(SERVER_SCHEMES)})(:|//)", re.IGNORECASE)
+_LIKE_URL = re.compile(f"({'|'.join(each.rstrip(':/') for each in KINDS)})(:|//)", re.IGNORECASE)
 _TLS_OPTIONS = ("ca_certs", "certfile", "keyfile", "cert_reqs", "check_hostname")
 _OPTIONS = {"prefix", "db", *(f"ssl_{name}" for name in _TLS_OPTIONS)}
 
@@ -74,12 +72,13 @@ def open_store(  # noqa: PLR0913 - a store has so many sides
     from scrapy_simhash.stores.store import Store  # noqa: PLC0415 - loads numpy
 
     folder = folder_of(url)
-    scheme = "" if folder else url.partition(":")[0].lower()
-    if scheme in SERVER_SCHEMES and find_spec("redis") is None:
+    kind = "scrapy_simhash.stores.lmdb:LmdbEngine" if folder else KINDS[_find_kind(url)]
+    try:
+        engine: Engine = resolve_name(kind)(folder or url, readonly=readonly)
+    except ModuleNotFoundError as error:
         raise StoreUnusableError(
-            f"store {show_url(url)} needs a client: pip install 'scrapy-simhash[redis]'"
-        )
-    engine: Engine = resolve_name(ENGINES[scheme])(folder or url, readonly=readonly)
+            f"store {show_url(url)} needs a client: pip install 'scrapy-simhash[{error.name}]'"
+        ) from None
     return Store(engine, distance, tables, recipe, rule, seed=seed)
 
 
@@ -88,16 +87,24 @@ def open_as_it_is(url: str) -> Store:
     return open_store(url, distance=0, readonly=True)
 
 
+def _find_kind(url: str) -> str:
+    """Find how the URLs of a store's kind begin; "" of a folder."""
+    start = next((each for each in KINDS if url.lower().startswith(each)), "")
+    return start if start.endswith("//") or start == url.lower() else ""
+
+
+def lasts(url: str) -> bool:
+    """Return whether what a store has is there after the process that made it."""
+    return not (kind := _find_kind(url)) or kind.endswith("//")
+
+
 def folder_of(url: str) -> Path | None:
     """Return the folder of a store; None of one elsewhere; a ValueError for what is no store."""
-    scheme, is_url, _ = url.partition("://")
-    if url == MEMORY:
-        return None
-    if is_url and scheme.lower() in ENGINES:
-        if scheme.lower() in SERVER_SCHEMES:
+    if kind := _find_kind(url):
+        if KINDS[kind] == _REDIS:
             server_address(url)
         return None
-    if is_url or not url or url.endswith(":") or _LIKE_SERVER.match(url):
+    if "://" in url or not url or url.endswith(":") or _LIKE_URL.match(url):
         raise ValueError(
             f"store URL {show_url(url)!r} names no store; write a folder (./NAME, where it looks "
             f"like a URL), {MEMORY}, redis://HOST, rediss://HOST or unix:///SOCKET"
@@ -124,7 +131,7 @@ def server_address(url: str) -> tuple[str, str]:
     options = dict(parse_qsl(query, keep_blank_values=True))
     prefix, problem = options.pop("prefix", "simhash"), ""
     # redis-py would use number 0 of a path that is none.
-    if "@" in query or not (_SOCKET if scheme.lower() == "unix" else _SERVER).fullmatch(place):
+    if "@" in query or not (_SOCKET if scheme.lower() == "unix" else _PLACE).fullmatch(place):
         problem = "write redis://USER:PASSWORD@HOST:PORT/NUMBER or unix:///SOCKET?db=NUMBER; in "
         problem += "user, password and options %2F for /, %3F for ?, %23 for # and %40 for @"
     elif unknown := sorted(options.keys() - _OPTIONS):

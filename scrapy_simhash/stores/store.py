@@ -5,7 +5,6 @@ from __future__ import annotations
 import secrets
 from collections import Counter
 from contextlib import AbstractContextManager
-from dataclasses import replace
 from functools import lru_cache, partial
 from itertools import count
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -21,20 +20,19 @@ from scrapy_simhash.errors import (
 )
 from scrapy_simhash.judging.documents import (
     DEFAULT_DISTANCE_BITS,
-    Match,
-    Record,
+    Document,
     Rule,
     State,
-    StoredDocument,
 )
 from scrapy_simhash.judging.hosts import Hosts
 from scrapy_simhash.judging.matching import Judge
 from scrapy_simhash.pages.addresses import bound_url
-from scrapy_simhash.pages.facts import Recipe, check_fingerprint
+from scrapy_simhash.pages.facts import SKETCH_BYTES, Recipe, check_fingerprint
 from scrapy_simhash.stores.documents import (
     Documents,
     pack_row,
     read_rows,
+    unpack_document,
     unpack_row,
     unseal,
 )
@@ -48,18 +46,18 @@ from scrapy_simhash.stores.keyvalues import (
     Header,
     KeyValues,
     cut,
-    number_of,
 )
 from scrapy_simhash.stores.upkeep import add_duplicates, find_problems, read_table, rebuild
 from scrapy_simhash.tables import DEFAULT_DESIGN, Limits, parse_design
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping, Sequence
+    from collections.abc import Callable, Collection, Sequence
 
     import numpy as np
     from numpy.typing import NDArray
 
-    from scrapy_simhash.judging.documents import Document, Verdict
+    from scrapy_simhash.judging.documents import Decision
+    from scrapy_simhash.pages.facts import Facts
     from scrapy_simhash.tables import Design
 
 Result = TypeVar("Result")
@@ -68,6 +66,7 @@ Result = TypeVar("Result")
 _CHECKS_BESIDE_OTHERS = 2
 # A deletion of so many locks the store for less than a second at a time.
 _DOCUMENTS_PER_DELETION = 1_000
+_MOST_IDENTITY_BYTES = 64
 
 
 class Store(AbstractContextManager["Store"]):
@@ -172,12 +171,12 @@ class Store(AbstractContextManager["Store"]):
 
     def find_and_add(
         self, documents: Sequence[Document], *, crawl: str = "", incremental: bool = True
-    ) -> list[Verdict]:
+    ) -> list[Decision]:
         """Judge documents in order and write each at once, as if it had come through.
 
         A document is a near-duplicate of one of its group (`Facts.group`), or of what was
         imported, that the rule calls one page with it (`judging.rule`; in plain simhash, that lies
-        within the store's distance). Of several the verdict names the most similar one (in plain
+        within the store's distance). Of several the decision names the most similar one (in plain
         simhash the nearest), of equal ones the oldest. A near-duplicate is recorded, but leads to
         no match. All is written in one transaction; a read-only store judges and writes nothing.
 
@@ -187,31 +186,34 @@ class Store(AbstractContextManager["Store"]):
             incremental: drop pages for what earlier crawls got, too, see `judging.matching`.
 
         Returns:
-            One verdict for each document, once all of them are on disk.
+            One decision for each document, once all of them are on disk.
 
         Raises:
             StoreUnavailableError: nothing was written.
+            ValueError: what is known of a document cannot be stored; nothing was written.
         """
+        for document in documents:
+            _check_facts(document.facts)
         rule = Rule(self.distance, self.rule)
         first = 0 if self.readonly else self.engine.take_numbers(len(documents))
 
-        def work(stored: Documents) -> list[Verdict]:
+        def work(stored: Documents) -> list[Decision]:
             judge = Judge(stored, rule, crawl, incremental, self._hosts)
-            verdicts, taken = [], count(first)
+            decisions, taken = [], count(first)
             for document in documents:
                 if self.engine.shared:
                     stored.read_ahead(document, rule)
-                verdict, (number, record, wording) = judge.judge(document)
+                decision, judged = judge.judge(document)
                 if not self.readonly:
-                    number = stored.save(number or next(taken), record, wording)
-                    verdict = replace(verdict, document=number)
-                verdicts.append(verdict)
-            return verdicts
+                    judged.number = judged.number or next(taken)
+                    decision.document = stored.save(judged)
+                decisions.append(decision)
+            return decisions
 
         return self.read(work) if self.readonly else self.write(work)
 
-    def query(self, fingerprint: int, distance: int | None = None) -> list[Match]:
-        """Find all originals within a distance, of every group, nearest first.
+    def query(self, fingerprint: int, distance: int | None = None) -> list[tuple[int, Document]]:
+        """Find all originals within a distance, of every group, with their bits, nearest first.
 
         Args:
             fingerprint: 0 to 2**64 - 1.
@@ -223,60 +225,53 @@ class Store(AbstractContextManager["Store"]):
         check_fingerprint(fingerprint)
         bits = self.distance if distance is None else distance
 
-        def work(stored: Documents) -> list[Match]:
+        def work(stored: Documents) -> list[tuple[int, Document]]:
             limits = Limits(bits)
             found, _ = stored.list_led(stored.near(fingerprint, limits), limits)
-            return [
-                Match(number, record.facts.fingerprint, found[number].distance, record.facts.url)
-                for number, record in stored.get_all(found).items()
-            ]
+            there = stored.get_all(found)
+            return [(found[number].distance, each) for number, each in there.items()]
 
         return self.read(work)
 
-    def find_documents(self, urls: Collection[str]) -> list[StoredDocument]:
+    def find_documents(self, urls: Collection[str]) -> list[Document]:
         """Find the documents of URLs, by ascending number; leaves out damaged ones.
 
         Reads every record, some 2 kB each: 2 s for a million on a quiet core.
         """
 
-        def work(stored: Documents) -> list[StoredDocument]:
+        def work(stored: Documents) -> list[Document]:
             bounded = {bound_url(url, self.seed) for url in urls}
             sought = [url.encode(errors="surrogatepass") for url in bounded]
             rows = stored.values.scan(DOCUMENTS)
             near = ((key, row) for key, row in rows if any(url in row for url in sought))
-            read = read_rows(partial(unpack_row, Record), near)
-            records = {number_of(key): each for key, each in read if each.facts.url in bounded}
-            return _add_texts(stored, records)
+            read = (each for _, each in read_rows(unpack_document, near))
+            return stored.add_texts([each for each in read if each.facts.url in bounded])
 
         return self.read(work)
 
-    def get_documents(self, documents: Collection[int]) -> dict[int, StoredDocument]:
+    def get_documents(self, documents: Collection[int]) -> dict[int, Document]:
         """Get documents by their numbers; leaves out those that do not exist."""
-        found = self.read(lambda stored: _add_texts(stored, stored.get_all(documents)))
-        return {each.document: each for each in found}
+        found = self.read(lambda stored: stored.add_texts(stored.get_all(documents).values()))
+        return {each.number: each for each in found}
 
-    def list_documents(
-        self, wanted: Callable[[StoredDocument], bool] = lambda _: True
-    ) -> list[StoredDocument]:
+    def list_documents(self, wanted: Callable[[Document], bool] = lambda _: True) -> list[Document]:
         """List the wanted documents, without their texts, by their numbers; about 2 KB each.
 
         Reads every record, and skips damaged ones; `wanted` may be called several times for each.
         """
-        return self.read(
-            lambda stored: [each for row in stored if wanted(each := StoredDocument(*row))]
-        )
+        return self.read(lambda stored: list(filter(wanted, stored)))
 
     def stats(self) -> dict[str, Any]:
         """Count documents, damaged ones if there are any, and bytes; reads every record."""
 
         def work(stored: Documents) -> dict[str, Any]:
             states, stubs = Counter[str](), 0
-            for _, record in stored.scan():
-                if isinstance(record, DamagedError):
+            for _, each in stored.scan():
+                if isinstance(each, DamagedError):
                     states["damaged"] += 1
                 else:
-                    states[record.state.name.lower()] += 1
-                    stubs += record.facts.stub
+                    states[each.state.name.lower()] += 1
+                    stubs += each.facts.stub
             return {
                 "store": self.url,
                 "version": stored.header.version,
@@ -345,10 +340,10 @@ class Store(AbstractContextManager["Store"]):
         """Exempt near-duplicates from being dropped when they are fetched again; skips others."""
 
         def work(stored: Documents) -> None:
-            for number, record in stored.get_all(documents).items():
-                if record.state == State.DUPLICATE:
-                    record.spared = True
-                    stored.put(number, record)
+            for each in stored.get_all(documents).values():
+                if each.state == State.DUPLICATE:
+                    each.spared = True
+                    stored.put(each)
 
         self.write(work)
 
@@ -360,10 +355,10 @@ class Store(AbstractContextManager["Store"]):
         """
 
         def work(stored: Documents, numbers: Collection[int]) -> int:
-            found = stored.get_all(numbers)
-            stored.read_ahead_of(found.items())
-            for each in found.items():
-                stored.remove(*each)
+            found = stored.get_all(numbers).values()
+            stored.read_ahead_of(found)
+            for each in found:
+                stored.remove(each)
             return len(found)
 
         chosen = self.read(lambda stored: add_duplicates(stored, documents))
@@ -371,9 +366,18 @@ class Store(AbstractContextManager["Store"]):
         return sum(self.write(partial(work, numbers=part)) for part in parts)
 
 
-def _add_texts(stored: Documents, records: Mapping[int, Record]) -> list[StoredDocument]:
-    texts = stored.get_wordings(records)
-    return [StoredDocument(number, each, texts.get(number)) for number, each in records.items()]
+def _check_facts(page: Facts) -> None:
+    """Raise a ValueError for what a kind of store would refuse, or cut, amid a transaction."""
+    if not 1 <= len(page.identity) <= _MOST_IDENTITY_BYTES:
+        raise ValueError(
+            f"an identity has 1 to {_MOST_IDENTITY_BYTES} bytes, got {page.identity!r} "
+            f"for {page.url!r}"
+        )
+    check_fingerprint(page.fingerprint)
+    if len(page.sketch) not in {0, SKETCH_BYTES}:
+        raise ValueError(
+            f"a sketch has {SKETCH_BYTES} bytes or none, got {len(page.sketch)} for {page.url!r}"
+        )
 
 
 def unpack_header(packed: bytes) -> Header:

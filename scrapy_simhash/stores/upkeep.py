@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 
 from scrapy_simhash.errors import DamagedError
-from scrapy_simhash.judging.documents import Record, State
+from scrapy_simhash.judging.documents import Document, State
 from scrapy_simhash.pages.facts import Reader
 from scrapy_simhash.pages.features import sort_distinct
 from scrapy_simhash.stores.documents import Documents, list_leads, unpack_wording
@@ -57,23 +57,23 @@ def find_problems(stored: Documents) -> Iterator[str]:
     # Of each table, with whether they must be there.
     leads: defaultdict[str, dict[_Row, bool]] = defaultdict(dict)
     names, fingerprints, without = _Names(), set[int](), set[int]()
-    for number, record in stored.scan():
-        if isinstance(record, DamagedError):
+    for number, each in stored.scan():
+        if isinstance(each, DamagedError):
             names[number] = ""
-            yield record.what
+            yield each.what
             continue
-        names[number] = f"{names[number]} ({record.facts.url!r})"
-        for table, row, must in list_leads(number, record, seed, dissolved):
+        names[number] = f"{names[number]} ({each.facts.url!r})"
+        for table, row, must in list_leads(each, seed, dissolved):
             leads[table][row] = must
-        if record.state != State.DUPLICATE:
-            fingerprints.add(record.facts.fingerprint)
-            without |= {number} if record.facts.whole_words else set()
+        if each.state != State.DUPLICATE:
+            fingerprints.add(each.facts.fingerprint)
+            without |= {number} if each.facts.whole_words else set()
     for table in _DERIVED:
         yield from _compare(table, stored.values.scan(table), leads.pop(table, {}), names)
     for place in range(len(stored.design.tables)):
-        for each in sorted(fingerprints ^ {*read_table(stored, place).tolist()}):
-            what = "is missing in" if each in fingerprints else "leads to nothing in"
-            yield f"fingerprint {each:016x} {what} table {place}"
+        for bits in sorted(fingerprints ^ {*read_table(stored, place).tolist()}):
+            what = "is missing in" if bits in fingerprints else "leads to nothing in"
+            yield f"fingerprint {bits:016x} {what} table {place}"
     yield from _check_texts(stored.values.scan(TEXTS), without, names)
 
 
@@ -127,15 +127,15 @@ def rebuild(stored: Documents, design: Design) -> dict[str, int]:
         values.put(KEYS, key, DISSOLVED)
     readers, remembered, damaged = set[Reader](), set[int](), 0
     for some in cut(stored.scan(), _RECORDS_PER_READ):
-        sound = [(number, each) for number, each in some if isinstance(each, Record)]
+        sound = [each for _, each in some if isinstance(each, Document)]
         damaged += len(some) - len(sound)
         # A new one each time, or it would remember all keys.
         keys = KeyTable(values, stored.header.seed, remembered)
         anew = replace(stored, design=design, keys=keys)
         anew.read_ahead_of(sound)
-        for number, record in sound:
-            anew.index(number, record)
-            readers.add(record.facts.reader)
+        for each in sound:
+            anew.index(each)
+            readers.add(each.facts.reader)
     stored.put_header(design=design.name, readers=tuple(sorted(readers)))
     return {"tables": len(design.tables)} | ({"damaged": damaged} if damaged else {})
 
@@ -145,7 +145,7 @@ def add_duplicates(stored: Documents, numbers: Iterable[int]) -> list[int]:
 
     Without its original, the drop of a near-duplicate cannot be explained. Reads every record.
     """
-    originals = {number: record.original for number, record in stored}
+    originals = {each.number: each.original for each in stored}
     chosen = originals.keys() & numbers
     while more := {number for number, each in originals.items() if each in chosen} - chosen:
         chosen |= more

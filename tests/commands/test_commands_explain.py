@@ -43,14 +43,14 @@ def test_dropped_page_without_its_text(run: Run, tmp_path: Path) -> None:
     crawl_into(tmp_path)
     with open_store(str(tmp_path)) as opened:
         (original,) = find(opened, ONE)
-        key = octets(original.document)
+        key = octets(original.number)
         opened.write(lambda stored: stored.values.delete(TEXTS, key))
     answer = run.answer("explain", AGAIN, "--store", tmp_path)
     assert answer["distance"] == 0
     assert "side_by_side" not in answer
     assert answer["note"].startswith("the text of a page is missing or damaged")
     assert "missing or damaged" in run("explain", AGAIN, "--store", tmp_path).out
-    said = f"document {original.document} ({ONE!r}) lacks its text; no page is dropped"
+    said = f"document {original.number} ({ONE!r}) lacks its text; no page is dropped"
     assert said in run("check", "--store", tmp_path).out
 
 

@@ -110,7 +110,7 @@ def test_rebuild_in_another_design(
     assert f"design: {design or given}\n" in run.text(*arguments, "--store", folder)
     with open_store(str(folder), distance=int(setting)) as store:
         assert store.design == (design or given)
-        assert [match.fingerprint for match in store.query(OLD ^ 0b101)] == [OLD]
+        assert [each.facts.fingerprint for _, each in store.query(OLD ^ 0b101)] == [OLD]
     assert names(folder) == ["old", "copy", "recent", "other"]
     # The settings' distance keeps nobody from the cure.
     assert run("check", "--rebuild", "--tables", "4", "--store", folder).exit_code == 0

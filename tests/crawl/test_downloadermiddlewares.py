@@ -13,7 +13,7 @@ from scrapy.utils.test import get_crawler
 from scrapy_simhash import signals
 from scrapy_simhash.config import Config
 from scrapy_simhash.crawl.policy import select_page
-from scrapy_simhash.judge.log import Decision
+from scrapy_simhash.judging.documents import Decision
 from scrapy_simhash.pages.facts import EVERYONE, MOST_BYTES
 from tests.helpers.crawling import PagesSpider, crawl
 from tests.helpers.pages import page

@@ -18,16 +18,18 @@ from itertools import zip_longest
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, NamedTuple
+from unittest.mock import patch
 
 from scrapy_simhash import fingerprint_page, open_store
 from scrapy_simhash.errors import NotJudgedError
 from scrapy_simhash.judging.documents import Rule, make_document
+from scrapy_simhash.judging.matching import Judge
 from scrapy_simhash.pages.facts import Fetched
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from scrapy_simhash.judging.documents import Match, Verdict
+    from scrapy_simhash.judging.documents import Candidate, Decision
     from scrapy_simhash.pages.facts import PageFingerprint
 
 HERE = Path(__file__).parent
@@ -69,21 +71,16 @@ class Numbers:
     def __init__(self) -> None:
         self._known = {0: 0}
 
-    def show(self, verdict: Verdict) -> str:
-        """Write status, number, match and nearest."""
-        parts = [verdict.status, verdict.reason, str(self._find(verdict.document))]
-        parts.append(self._show_match(verdict.match))
-        if verdict.nearest is not None:
-            parts.append(f"unlike {self._show_match(verdict.nearest)}")
+    def show(self, decision: Decision, match: Candidate | None) -> str:
+        """Write status and number; of match or nearest number, distance, similarity and tests."""
+        parts = [decision.status, decision.reason, str(self._find(decision.document))]
+        if match is not None:
+            tests = decision.tests or decision.nearest_tests
+            shown = "; ".join(_NUMBERS.sub("#", test) for test in tests)
+            similarity = "-" if match.similarity is None else f"{match.similarity:.3f}"
+            parts.append("unlike" * (decision.match_url is None))
+            parts.append(f"{self._find(match.number)} {match.distance} {similarity} [{shown}]")
         return " ".join(filter(None, parts))
-
-    def _show_match(self, match: Match | None) -> str:
-        """Write number, distance, similarity to three digits, and which tests decided."""
-        if match is None:
-            return ""
-        similarity = "-" if match.similarity is None else f"{match.similarity:.3f}"
-        tests = "; ".join(_NUMBERS.sub("#", test) for test in match.tests)
-        return f"{self._find(match.document)} {match.distance} {similarity} [{tests}]"
 
     def _find(self, number: int) -> int:
         return self._known.setdefault(number, len(self._known))
@@ -122,9 +119,13 @@ def judge_part(part: str, urls: Iterable[str]) -> Iterator[str]:
                     identity = sha256(page.id.encode()).digest()[:20]
                     fetched = Fetched(page.url, identity=identity, time=float(start))
                     documents.append(make_document(made, rule, fetched))
-                verdicts = stores[name].find_and_add(documents)
-                for (page, _), verdict in zip(judged, verdicts, strict=True):
-                    yield f"{page.id}, {name}: {numbers[name].show(verdict)}"
+                decide = Judge.decide  # with the match, or else the nearest
+                with patch.object(Judge, "decide", autospec=True, side_effect=decide) as watched:
+                    decisions = stores[name].find_and_add(documents)
+                calls = watched.call_args_list
+                found = [next(filter(None, call.args[2:]), None) for call in calls]
+                for (page, _), said, match in zip(judged, decisions, found, strict=True):
+                    yield f"{page.id}, {name}: {numbers[name].show(said, match)}"
     finally:
         for store in stores.values():
             store.close()

@@ -14,7 +14,7 @@ from scrapy.crawler import AsyncCrawlerRunner, Crawler
 from scrapy.http import Request, Response, TextResponse
 from scrapy.utils.engine import format_engine_status
 
-from scrapy_simhash.judge.log import VERDICT
+from scrapy_simhash.judging.documents import VERDICT
 from scrapy_simhash.stores.opening import open_store
 from tests.helpers.processes import PATIENCE_SECONDS
 from tests.helpers.server import Answers, serve
@@ -206,7 +206,9 @@ def list_states(store: Path | str) -> dict[str, str]:
     """List the state of each document of a store, which must be sound, by its path."""
     with open_store(str(store), readonly=True) as opened:
         assert opened.check() == []
-        return {path_of(each.facts.url): each.state for each in opened.list_documents()}
+        return {
+            path_of(each.facts.url): each.state.name.lower() for each in opened.list_documents()
+        }
 
 
 def read_lines(path: Path) -> list[dict[str, Any]]:

@@ -2,18 +2,17 @@
 
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from msgspec import structs
 
-from scrapy_simhash.judging.documents import Document, Record, StoredDocument, Verdict
+from scrapy_simhash.judging.documents import Decision, Document
 from scrapy_simhash.pages.facts import Facts, Reader, Wording, pack
 from scrapy_simhash.stores.opening import open_store
 from scrapy_simhash.stores.store import Store
 
 # Those that keep what is in them; `home` in `tests/conftest.py` makes one of each.
 ALL_KINDS = ("lmdb", "redis")
-AnyPage = TypeVar("AnyPage", Document, Record)
 # Who gets the pages of a test.
 READER = Reader("spider", "parse")
 
@@ -37,8 +36,8 @@ def make(**fields: Any) -> Document:
     return Document(Facts(**facts), **fields)
 
 
-def alter(page: AnyPage, **fields: Any) -> AnyPage:
-    """Make another document or record of one; the fields may be facts."""
+def alter(page: Document, **fields: Any) -> Document:
+    """Make another document of one; the fields may be facts."""
     facts = {name: fields.pop(name) for name in Facts.__struct_fields__ if name in fields}
     return structs.replace(page, facts=structs.replace(page.facts, **facts), **fields)
 
@@ -51,23 +50,23 @@ def open_lmdb(folder: Path | str, **arguments: Any) -> Store:
 def judge(store: Store, *pages: Document, **arguments: Any) -> list[str]:
     """Judge pages in one group; says status or reason, number, and number of the match of each."""
     return [
-        f"{verdict.reason or verdict.status} {verdict.document}"
-        + (f" of {verdict.match.document}" if verdict.match else "")
-        for verdict in store.find_and_add(pages, **arguments)
+        f"{each.reason or each.status} {each.document}"
+        + (f" of {each.match_document}" if each.match_url else "")
+        for each in store.find_and_add(pages, **arguments)
     ]
 
 
-def judge_in_order(pages: Iterable[Document], seed: int = 0) -> list[Verdict]:
+def judge_in_order(pages: Iterable[Document], seed: int = 0) -> list[Decision]:
     """Judge pages as the first crawl of a store does."""
     arriving = [alter(page, identity=b"%d" % number) for number, page in enumerate(pages)]
     with open_store("memory:", seed=seed) as store:
         return store.find_and_add(arriving)
 
 
-def find(store: Store, url: str) -> list[StoredDocument]:
+def find(store: Store, url: str) -> list[Document]:
     return store.find_documents([url])
 
 
-def judge_one(store: Store, page: Document) -> Verdict:
-    (verdict,) = store.find_and_add([page])
-    return verdict
+def judge_one(store: Store, page: Document) -> Decision:
+    (decision,) = store.find_and_add([page])
+    return decision

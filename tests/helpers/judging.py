@@ -12,8 +12,9 @@ from scrapy_simhash.config import Config
 from scrapy_simhash.crawl.running import make_open
 from scrapy_simhash.judge import messages
 from scrapy_simhash.judge.judge import CrawlJudge
-from scrapy_simhash.judge.log import CrawlLog, Decision
+from scrapy_simhash.judge.log import CrawlLog
 from scrapy_simhash.judge.messages import Outcome
+from scrapy_simhash.judging.documents import Decision
 from scrapy_simhash.pages.facts import Fetched
 from tests.helpers.documents import READER
 

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from html import escape
 
 from scrapy_simhash.config import Config
-from scrapy_simhash.judging.documents import Document, Match, Verdict, make_document
+from scrapy_simhash.judging.documents import Decision, Document, make_document
 from scrapy_simhash.judging.matching import compare_by_words
 from scrapy_simhash.pages.facts import Fetched, unpack
 from scrapy_simhash.pages.fingerprint import fingerprint_page
@@ -54,7 +54,7 @@ def make_article(number: int, *, beside: str = "", title: str = "", head: str = 
     )
 
 
-def judge_pages(pages: Sequence[tuple[str, str | bytes]], seed: int = 0) -> dict[str, Verdict]:
+def judge_pages(pages: Sequence[tuple[str, str | bytes]], seed: int = 0) -> dict[str, Decision]:
     """Judge pages of HTML in their order, by their addresses, or paths of `HOST`."""
     documents = [
         read_document(path if "://" in path else HOST + path, html) for path, html in pages
@@ -68,7 +68,7 @@ def list_dropped(pages: Sequence[tuple[str, str | bytes]], seed: int = 0) -> lis
     return [path for path, verdict in verdicts if verdict.status == "near_duplicate"]
 
 
-def compare_pages(first: tuple[str, str], second: tuple[str, str]) -> Match:
+def compare_pages(first: tuple[str, str], second: tuple[str, str]) -> Decision:
     """Compare two pages, by address and HTML, of hosts that are not known."""
     mine, theirs = (read_document(*page) for page in (first, second))
     wordings = unpack(mine.wording), unpack(theirs.wording)

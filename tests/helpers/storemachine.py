@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from scrapy_simhash.errors import StoreMismatchError
-from scrapy_simhash.judging.documents import StoredDocument, Verdict
+from scrapy_simhash.judging.documents import Decision, Document, State
 from scrapy_simhash.pages.features import sketch_text
 from scrapy_simhash.stores.keys import DISSOLVED, keys_of
 from scrapy_simhash.stores.keyvalues import KEYS, octets
@@ -91,7 +91,7 @@ class StoreMachine(RuleBasedStateMachine):
             self.patch.undo()
             self.store.close()
 
-    def get(self, number: int) -> StoredDocument:
+    def get(self, number: int) -> Document:
         stored = self.store.get_documents([number]).get(number)
         assert stored
         return stored
@@ -142,7 +142,7 @@ class StoreMachine(RuleBasedStateMachine):
             self.compare(name.encode(), fingerprint, verdict)
             self.seen.append(fingerprint)
 
-    def compare(self, identity: bytes, fingerprint: int, verdict: Verdict) -> None:
+    def compare(self, identity: bytes, fingerprint: int, verdict: Decision) -> None:
         near = self.oracle.near(fingerprint, but=identity)
         self.left = self.left or identity in self.oracle.pages
         expected = self.oracle.add(identity, fingerprint)
@@ -156,22 +156,20 @@ class StoreMachine(RuleBasedStateMachine):
             assert told == expected or (self.crowded and {told, expected} == _COPIES)
         assert self.numbers.setdefault(identity, verdict.document) == verdict.document
         if verdict.status == "near_duplicate":
-            assert verdict.match
             found = {(*rank, self.numbers[each]) for each, rank in near.items()}
-            match = verdict.match
-            rank = match.standing == "earlier", match.distance, match.document
+            rank = verdict.reason == "first_copy", verdict.distance, verdict.match_document
             assert rank in found
             if not self.crowded:  # else the nearest may be in a bucket that was passed over
                 assert rank == min(found)
         else:
-            assert verdict.match is None
+            assert verdict.match_url is None
 
     @rule(data=st.data(), flip=flips, share=st.floats(0, 1))
     def query(self, data: st.DataObject, flip: int, share: float) -> None:
         """Find every state but duplicates, each document once, nearest first."""
         distance = round(share * self.oracle.distance)
         fingerprint = data.draw(st.sampled_from(self.seen)) ^ flip
-        found = [(each.distance, each.document) for each in self.store.query(fingerprint, distance)]
+        found = [(bits, each.number) for bits, each in self.store.query(fingerprint, distance)]
         expected = [
             (distance_between(page.fingerprint, fingerprint), self.numbers[identity])
             for identity, page in self.oracle.pages.items()
@@ -199,7 +197,7 @@ class StoreMachine(RuleBasedStateMachine):
         drawn = st.sampled_from(sorted(set(self.numbers.values())))
         waiting = data.draw(st.lists(drawn, max_size=2))
         named = {number: identity for identity, number in self.numbers.items() if number}
-        originals = {number: self.get(number).record.original for number in named}
+        originals = {number: self.get(number).original for number in named}
         chosen = list(waiting)
         deleted = set()
         while waiting:
@@ -249,7 +247,7 @@ class StoreMachine(RuleBasedStateMachine):
         rows = self.store.read(lambda stored: [*stored.values.scan(KEYS)])
         held = Counter(member for _, member in rows)
         found = self.store.read(
-            lambda stored: {n: stored.keys.find(keys_of(record), 4) for n, record in stored}
+            lambda stored: {each.number: stored.keys.find(keys_of(each), 4) for each in stored}
         )
         for n, sets in found.items():
             assert [n in each for each in sets] == [True] * held[octets(n)]
@@ -262,5 +260,5 @@ class StoreMachine(RuleBasedStateMachine):
         for identity, number in self.numbers.items():
             if number:
                 page, stored = self.oracle.pages[identity], self.get(number)
-                state = "duplicate" if page.duplicate else "done"
+                state = State.DUPLICATE if page.duplicate else State.DONE
                 assert (stored.facts.fingerprint, stored.state) == (page.fingerprint, state)

@@ -19,9 +19,9 @@ from scrapy_simhash.inspection.urlrules import (
     learn,
     list_discarder_rules,
 )
-from scrapy_simhash.judging.documents import Record, State, StoredDocument
+from scrapy_simhash.judging.documents import Document
 from scrapy_simhash.pages.addresses import MOST_CHARACTERS, MOST_PARTS, parse_address
-from scrapy_simhash.pages.facts import SKETCH_BYTES, Reader, Wording
+from scrapy_simhash.pages.facts import SKETCH_BYTES, Reader, Wording, pack
 from tests.helpers.documents import make
 from tests.helpers.pages import make_words
 
@@ -30,7 +30,7 @@ WORDS = 200
 
 
 @cache
-def make_facts(name: str) -> tuple[dict[str, Any], Wording]:
+def make_facts(name: str) -> dict[str, Any]:
     """Make what is known of a page of 200 words."""
     octets = name.encode()
     words = make_words(xxhash.xxh32_intdigest(octets), WORDS)
@@ -43,7 +43,8 @@ def make_facts(name: str) -> tuple[dict[str, Any], Wording]:
         "whole_words": WORDS,
         "sketch": bytes(SKETCH_BYTES),
         "features": WORDS,
-    }, Wording(" ".join(words))
+        "wording": pack(Wording(" ".join(words))),
+    }
 
 
 class Crawl:
@@ -51,7 +52,7 @@ class Crawl:
 
     def __init__(self, site: Callable[[str], str], *urls: str) -> None:
         self.site = site
-        self.pages: list[StoredDocument] = []
+        self.pages = list[Document]()
         self.originals: dict[str, int] = {}
         self.time = 1_000.0
         self.fetch(*urls)
@@ -61,12 +62,10 @@ class Crawl:
         for url in urls:
             self.time += 1
             name = self.site(url)
-            known, wording = make_facts(name)
-            fields = {**known, "url": url, "time": self.time, **facts}
+            fields = {**make_facts(name), "url": url, "time": self.time, **facts}
             page = make(identity=url.encode()[:64], reader=Reader("spider", "parse"), **fields)
-            record = Record(page.facts, State.DONE, ("crawl",), 0.0)
-            record.original = self.originals.get(name, 0)
-            self.pages.append(StoredDocument(len(self.pages) + 1, record, wording))
+            page.number, page.original = len(self.pages) + 1, self.originals.get(name, 0)
+            self.pages.append(page)
             self.originals.setdefault(name, len(self.pages))
 
     def learn(self) -> dict[str, dict[str, Any]]:

@@ -16,7 +16,7 @@ from scrapy_simhash.judge import young as young_module
 from scrapy_simhash.judge.messages import Again, Outcome
 from scrapy_simhash.judge.refetches import Refetches
 from scrapy_simhash.judge.young import Young
-from scrapy_simhash.judging.documents import Entry, Record, State
+from scrapy_simhash.judging.documents import Document
 from scrapy_simhash.judging.hosts import SAMPLE, draw_sample
 from scrapy_simhash.pages.facts import EVERYONE, Facts, Reader
 from scrapy_simhash.stores.keys import describe_member, make_member, rank_by_keys
@@ -44,7 +44,7 @@ def stored(where: Judging | Path) -> dict[str, str]:
         return {path[-1]: state for path, state in list_states(where).items()}
     store = where.judge._store
     assert store.check() == []
-    return {each.facts.url[-1]: each.state for each in store.list_documents()}
+    return {each.facts.url[-1]: each.state.name.lower() for each in store.list_documents()}
 
 
 def refuse(*_: object, **__: object) -> None:
@@ -118,7 +118,7 @@ def test_a_change_that_breaks_costs_the_others_nothing(
     crawl: Judging, caplog: pytest.LogCaptureFixture
 ) -> None:
     one, two = crawl.ask("0", page(1)), crawl.ask("1", page(2))
-    crawl.judge._young.pages[one].entry.record.tests = (object(),)  # type: ignore[assignment]
+    crawl.judge._young.pages[one].document.tests = (object(),)  # type: ignore[assignment]
     crawl.settle(one, write=False)
     crawl.settle(two)
     assert stored(crawl) == {"1": "done"}
@@ -250,12 +250,11 @@ def test_no_page_is_young_while_all_others_are_to_be_written(
     assert stored(tmp_path) == dict.fromkeys("0126", "done")
 
 
-def make_entry(number: int, fingerprint: int, url: str, **known: Any) -> Entry:
-    facts = Facts(b"%d" % number, fingerprint, b"", url=url, **known)
-    return Entry(number, Record(facts, State.DONE, (), 0.0), b"")
+def make_entry(number: int, fingerprint: int, url: str, **known: Any) -> Document:
+    return Document(Facts(b"%d" % number, fingerprint, b"", url=url, **known), number=number)
 
 
-def make_page_of_host(number: int) -> Entry:
+def make_page_of_host(number: int) -> Document:
     url = f"http://site.example/{'ab'[number % 2]}/{number}"
     sketch = random.Random(number).randbytes(768)  # noqa: S311 - no secret
     return make_entry(number, number, url, sketch=sketch, suspicion=number % 3)
@@ -266,7 +265,7 @@ def test_a_sample_is_drawn_as_from_all_pages_of_a_host(steps: list[int]) -> None
     """But for those that came before another one left it, as in the store."""
     young, there, drawn = Young(0, set()), set[int](), list[bytes]()
     for number in steps:
-        member = make_member(number, make_page_of_host(number).record, 0)
+        member = make_member(make_page_of_host(number), 0)
         if number in there:
             young.pop(number)
             drawn = [each for each in drawn if each != member]

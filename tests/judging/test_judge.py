@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from scrapy_simhash._printable import plural
-from scrapy_simhash.judging.documents import Document, Match, Verdict
+from scrapy_simhash.judging.documents import Decision, Document, State
 from scrapy_simhash.pages.facts import EVERYONE, NOBODY, Reader
 from scrapy_simhash.pages.features import SKETCH_WINDOW, hash_shingles, read_words, sketch_text
 from scrapy_simhash.stores import documents
@@ -35,7 +35,7 @@ def test_who_got_another_text_did_not_get_this_one(store: Store) -> None:
 def test_the_last_four_crawls_of_a_document_are_known(store: Store) -> None:
     for crawl in "abcdedf":
         judge(store, document("page", A), crawl=crawl)
-    assert store.get_documents([1])[1].record.crawls == ("c", "e", "d", "f")
+    assert store.get_documents([1])[1].crawls == ("c", "e", "d", "f")
 
 
 def test_a_page_that_leaves_its_scope(store: Store) -> None:
@@ -49,7 +49,7 @@ def test_one_fingerprint_of_several_documents(store: Store) -> None:
     """It leaves the tables with the last of them."""
     judge(store, document("a", A, scope="one"), document("b", A, scope="two"))
     judge(store, document("a", B, scope="one"))
-    assert [match.document for match in store.query(A)] == [2]
+    assert [each.number for _, each in store.query(A)] == [2]
     judge(store, document("b", B, scope="two"))
     assert store.query(A) == []
 
@@ -75,7 +75,7 @@ def test_a_page_that_was_imported_is_known_to_every_reader(store: Store) -> None
     assert judge(store, again, again, crawl="crawl-1") == ["unchanged 2", "unchanged 2"]
     kept = store.get_documents([1])[1]
     assert (kept.facts.identity, kept.facts.reader) == (b"imported", EVERYONE)
-    assert kept.record.crawls == ()
+    assert kept.crawls == ()
     changed = page_of("a for items", ITEMS, B, imported=b"imported")
     assert judge(store, changed) == ["changed 2"]
     assert judge(store, page_of("a for links", LINKS, imported=b"imported")) == ["unchanged 5"]
@@ -97,10 +97,10 @@ def page(name: str, fingerprint: int, *, seed: int = 0, more: str = "", **fields
     return document(name, fingerprint, **{"words": 200, "whole_words": 200, **fields})
 
 
-def matched(store: Store, page: Document) -> Match:
-    match = judge_one(store, page).match
-    assert match
-    return match
+def matched(store: Store, page: Document) -> Decision:
+    decision = judge_one(store, page)
+    assert decision.match_url
+    return decision
 
 
 def flip(count: int, lowest: int = 0) -> int:
@@ -112,31 +112,25 @@ def flip(count: int, lowest: int = 0) -> int:
 def test_near_duplicates_say_nothing_new(store: Store, bits: int) -> None:
     judge_one(store, page("a", A, more="one line more"))
     match = matched(store, page("b", flip(bits)))
-    assert (match.document, match.distance, match.fingerprint) == (1, bits, A)
-    assert (match.similarity, match.match_own_words) == (1.0, ("one", "line", "more"))
-    assert match.tests == (
-        f"distance {plural(bits, 'bit')}",
-        "says nothing that the other one does not",
-    )
+    assert (match.match_document, match.distance) == (1, bits)
+    assert (match.similarity, match.match_own_words) == (1.0, ["one", "line", "more"])
+    says = "says nothing that the other one does not"
+    assert match.tests == [f"distance {plural(bits, 'bit')}", says]
 
 
 def test_a_kept_document_names_the_one_most_like_it_and_what_parted_them(store: Store) -> None:
     first = judge_one(store, page("a", A, title="Kiwi"))
-    assert (first.match, first.nearest) == (None, None)
-    kept = judge_one(store, page("b", flip(2), more="of its own", title="Kiwi")).nearest
-    assert kept
-    assert (kept.document, kept.distance) == (1, 2)
-    assert kept.similarity == pytest.approx(200 / 203, abs=1e-4)
-    assert kept.tests == ("distance 2 bits", "own words: 'of its own'")
-    assert kept.own_words == ("of", "its", "own")
-    named = judge_one(store, page("c", flip(3), title="Apple")).nearest
-    assert named
-    assert named.tests[1] == "two names: 'Apple' / 'Kiwi'"
+    assert (first.match_url, first.nearest_url) == (None, None)
+    kept = judge_one(store, page("b", flip(2), more="of its own", title="Kiwi"))
+    assert kept.nearest_url == "http://site.example/a"
+    assert kept.nearest_tests == ["distance 2 bits", "own words: 'of its own'"]
+    named = judge_one(store, page("c", flip(3), title="Apple"))
+    assert named.nearest_tests[1] == "two names: 'Apple' / 'Kiwi'"
     # Neither a near-duplicate has one, nor a revisit.
     dropped = judge_one(store, page("d", A, title="Kiwi"))
-    assert dropped.match
-    assert dropped.nearest is None
-    assert judge_one(store, page("a", A, title="Kiwi")).nearest is None
+    assert dropped.match_url
+    assert dropped.nearest_url is None
+    assert judge_one(store, page("a", A, title="Kiwi")).nearest_url is None
 
 
 @pytest.mark.parametrize(
@@ -148,9 +142,9 @@ def test_without_words_only_the_distance_of_the_paper_counts(
     judge_one(store, document("plain", B))
     verdict = judge_one(store, document("b", flip(bits) ^ A ^ B))
     assert verdict.status == status
-    if verdict.match:
-        assert verdict.match.similarity is None
-        assert verdict.match.tests[0] == f"distance {plural(bits, 'bit')}"
+    if verdict.match_url:
+        assert verdict.similarity is None
+        assert verdict.tests[0] == f"distance {plural(bits, 'bit')}"
 
 
 DIGEST = b"s" * 16
@@ -167,7 +161,7 @@ def test_stubs_and_others_never_match(store: Store) -> None:
     assert judge_one(store, stub("stub", A)).status == "new"
     assert judge_one(store, page("page", B)).status == "new"
     assert judge_one(store, stub("stub 2", B, text="other words")).status == "new"
-    assert matched(store, page("page 2", B, text_digest=DIGEST)).document == 2
+    assert matched(store, page("page 2", B, text_digest=DIGEST)).match_document == 2
 
 
 def test_a_revisit_whose_main_text_is_the_same_may_have_changed(store: Store) -> None:
@@ -179,12 +173,13 @@ def test_a_revisit_whose_main_text_is_the_same_may_have_changed(store: Store) ->
     before, after = 0x5555 << 20, 0x3333_3333 << 30
     judge_one(store, page("a", before, more="2 euros", **digest))
     again = page("a", after, more="3 euros", title="Now", **digest)
-    assert judge_one(store, again) == Verdict("revisit", "changed", 1)
-    assert judge_one(store, again) == Verdict("revisit", "unchanged", 1)
+    assert judge(store, again) == ["changed 1"]
+    assert judge(store, again) == ["unchanged 1"]
     stored = store.get_documents([1])[1]
-    assert (stored.state, stored.facts.fingerprint, stored.facts.title) == ("done", after, "Now")
-    assert ([match.document for match in store.query(after)], store.query(before)) == ([1], [])
-    assert matched(store, page("b", after ^ 1)).document == 1
+    assert stored.state == State.DONE
+    assert (stored.facts.fingerprint, stored.facts.title) == (after, "Now")
+    assert ([each.number for _, each in store.query(after)], store.query(before)) == ([1], [])
+    assert matched(store, page("b", after ^ 1)).match_document == 1
     assert judge_one(store, page("c", before, seed=9)).status == "new"
 
 
@@ -192,7 +187,7 @@ def test_a_page_that_becomes_a_stub_and_back(store: Store) -> None:
     judge_one(store, page("a", A))
     assert judge_one(store, stub("a", B)).reason == "changed"
     assert judge_one(store, page("b", A)).status == "new"
-    assert matched(store, stub("c", B)).document == 1
+    assert matched(store, stub("c", B)).match_document == 1
     assert judge_one(store, page("a", flip(20))).reason == "changed"
     assert judge_one(store, stub("d", B)).status == "new"
 
@@ -208,9 +203,9 @@ def test_of_a_crowd_that_is_near_rare_triples_find_the_one(
     ]
     kept = store.find_and_add(crowd)
     assert [verdict.status for verdict in kept] == ["new"] * 19
-    assert kept[-1].nearest is None
+    assert kept[-1].nearest_url is None
     copy = page("copy", crowd[0].facts.fingerprint, seed=0, title=crowd[0].facts.title)
-    assert matched(store, copy).document == 1
+    assert matched(store, copy).match_document == 1
 
 
 def test_plain_simhash_compares_the_nearest_of_a_crowd(

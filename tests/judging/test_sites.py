@@ -54,8 +54,8 @@ def test_odd_names_tell_a_page_from_its_sibling(page: Named, again: Named, sibli
     text = make_words(1, SHORT)
     one, other = (lay_out(edit_words(text, 5, seed)) for seed in (1, 2))
     first = make(*page, one)
-    assert compare_pages(first, make(*again, other)).duplicate
-    assert not compare_pages(first, make(*sibling, other, ELSEWHERE)).duplicate
+    assert compare_pages(first, make(*again, other)).status == "near_duplicate"
+    assert compare_pages(first, make(*sibling, other, ELSEWHERE)).status == "new"
 
 
 def articles(*numbers: int, template: int = 1) -> list[tuple[str, str]]:
@@ -74,4 +74,4 @@ def test_a_template_that_changes_in_the_middle() -> None:
     """No new page is lost, though most of either is template."""
     old, new = articles(*range(12)), articles(*range(12, 24), template=2)
     verdicts = judge_pages([*old, *new])
-    assert not any(each.match for each in verdicts.values())
+    assert not any(each.match_url for each in verdicts.values())

@@ -7,7 +7,7 @@ import pytest
 from msgspec.structs import replace
 
 from scrapy_simhash.config import Config
-from scrapy_simhash.judging.documents import Rule, make_document
+from scrapy_simhash.judging.documents import MIN_FEATURES, Rule, make_document
 from scrapy_simhash.judging.rule import UNKNOWN, judge
 from scrapy_simhash.judging.words import Page
 from scrapy_simhash.pages.facts import unpack
@@ -38,8 +38,8 @@ def test_stubs_that_differ_in_anything_are_kept(kind: str) -> None:
 def test_the_same_stub_at_two_addresses_is_a_near_duplicate() -> None:
     places = {"/a": "here", "/b": "here", "/c": "there"}
     html = [(path, HTML.format(f"<p>Nothing {place}</p>")) for path, place in places.items()]
-    matches = [verdict.match and verdict.match.tests for verdict in judge_pages(html).values()]
-    assert matches == [None, ("same short page", "the same words and signs"), None]
+    matches = [decision.tests for decision in judge_pages(html).values()]
+    assert matches == [[], ["same short page", "the same words and signs"], []]
 
 
 @pytest.mark.parametrize("words", [31, 32, 33])
@@ -49,7 +49,7 @@ def test_a_page_read_for_a_rule_is_the_document_of_one_read_for_any(words: int, 
     html = HTML.format(" ".join(f"word{number}" for number in range(words)))
     document = make_document(fingerprint_page(html, seed=7, min_features=32), rule)
     assert document == make_document(fingerprint_page(html, seed=7), rule)
-    assert document.facts.stub == (words < rule.min_features == 32)
+    assert document.facts.stub == (words < MIN_FEATURES == 32)
     assert bool(document.facts.hidden) == document.facts.stub
 
 

@@ -15,7 +15,7 @@ import pytest
 
 import scrapy_simhash
 from scrapy_simhash.commands.command import SimhashCommand, add_commands
-from scrapy_simhash.judge.log import VERDICT, Decision
+from scrapy_simhash.judging.documents import VERDICT, Decision
 from tests.helpers.processes import ROOT, run_python
 from tests.helpers.reference import SETTINGS_PAGE, write_entries
 from tests.project.test_rooms import MODULES, PACKAGE

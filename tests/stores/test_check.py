@@ -13,7 +13,7 @@ import pytest
 import xxhash
 
 from scrapy_simhash import open_store
-from scrapy_simhash.judging.documents import Record, State
+from scrapy_simhash.judging.documents import Document, State
 from scrapy_simhash.pages.facts import SKETCH_BYTES, Facts, Reader
 from scrapy_simhash.stores.documents import Documents, hash_text, pack_row
 from scrapy_simhash.stores.keyvalues import (
@@ -155,11 +155,11 @@ MENDED: dict[str, tuple[Plant, str]] = {
 GONE: dict[str, tuple[Plant, str]] = {
     "flipped bit in a record": (
         lambda values: flip_record(values, 5),
-        "damaged record at key 0000000000000005: checksum differs",
+        "damaged document at key 0000000000000005: checksum differs",
     ),
     "record of another document": (
         lambda values: values.put(DOCUMENTS, octets(5), values.get(DOCUMENTS, octets(1))[0] or b""),
-        "damaged record at key 0000000000000005: checksum differs",
+        "damaged document at key 0000000000000005: checksum differs",
     ),
     "original below 0": (lambda values: values.put(DOCUMENTS, octets(5), BELOW_0), "`int` >= 0"),
     "text damaged": (
@@ -226,7 +226,7 @@ def test_to_a_damaged_record_nothing_leads(store: Store, number: int) -> None:
     """Nothing leads to it after a rebuild, so that its page is new; with the record all is back."""
     before, stored = read_rows(store), store.fingerprints().tolist()
     store.write(lambda documents: flip_record(documents.values, number))
-    told = f"damaged record at key {number:016x}: checksum differs"
+    told = f"damaged document at key {number:016x}: checksum differs"
     said = [problem for problem in store.check() if "text" not in problem]
     assert said[0] == told
     assert all("leads to nothing in table" in problem for problem in said[1:])
@@ -266,7 +266,7 @@ def test_a_damaged_row_of_a_fingerprint_drops_no_page(home: str, table: str) -> 
 def test_what_is_damaged_is_not_deleted(store: Store) -> None:
     store.write(lambda stored: flip_record(stored.values, 2))
     assert store.delete([2]) == 0
-    assert "damaged record at key 0000000000000002: checksum differs" in store.check()
+    assert "damaged document at key 0000000000000002: checksum differs" in store.check()
 
 
 NAMED: dict[str, Any] = {"scope": "site.example", "url": "http://site.example/ü", "title": "Title"}
@@ -277,11 +277,11 @@ NUMBERS |= {"stub": True, "reader": Reader("spider", "parse")}
 FACTS = Facts(b"\1" * 20, 2**64 - 1, b"\2" * 16, **NAMED, **OCTETS, **NUMBERS)
 DROP: dict[str, Any] = {"original": 3, "distance": 2, "similarity": 0.75, "new_links": 0.25}
 DROP["tests"] = ("distance 2 bits",)
-RECORD = Record(FACTS, State.DUPLICATE, ("crawl-1", "crawl-2"), 1.5, **DROP)
-BELOW_0: bytes = pack_row(octets(5), Record(FACTS, State.DUPLICATE, (), 1.5, original=-1))
+DROPPED = Document(FACTS, State.DUPLICATE, ("crawl-1", "crawl-2"), 1.5, **DROP)
+BELOW_0: bytes = pack_row(octets(5), Document(FACTS, original=-1).row)
 DIGEST = "7c8843a5dd6ae607"
 
 
 def test_what_is_on_disk_never_changes() -> None:
     """Whoever must change this raises the store's format."""
-    assert (FORMAT, xxhash.xxh3_64_hexdigest(pack_row(bytes(8), RECORD))) == (27, DIGEST)
+    assert (FORMAT, xxhash.xxh3_64_hexdigest(pack_row(bytes(8), DROPPED.row))) == (27, DIGEST)

@@ -11,9 +11,8 @@ import pytest
 
 from scrapy_simhash.errors import StoreError, StoreUnavailableError, StoreUnusableError
 from scrapy_simhash.stores import copying
-from scrapy_simhash.stores.copying import back_up
+from scrapy_simhash.stores.copying import back_up, compact
 from scrapy_simhash.stores.opening import open_as_it_is
-from scrapy_simhash.stores.packing import compact
 from tests.commands.test_commands_upkeep import damage
 from tests.helpers.children import OPENER, running
 from tests.helpers.commanding import Run
@@ -84,7 +83,7 @@ def test_a_compaction_without_room_leaves_the_store_as_it_was(
 KILLED = """
 import os, signal, sys
 from pathlib import Path
-from scrapy_simhash.stores import copying, packing
+from scrapy_simhash.stores import copying
 from scrapy_simhash.stores.opening import open_as_it_is
 
 def die(*_, **__):
@@ -93,14 +92,14 @@ def die(*_, **__):
 print("ready", flush=True)
 at, folder = sys.argv[1], Path(sys.argv[2])
 if at == "copying":
-    copying.open_whole = packing.open_whole = die
+    copying.open_whole = die
 elif at == "syncing":
     os.fsync = die
 else:
     Path.replace = die
 with open_as_it_is(str(folder / "store")) as store:
     if sys.argv[3:]:
-        packing.compact(store)
+        copying.compact(store)
     copying.back_up(store, folder / "backup")
 """
 

@@ -193,7 +193,7 @@ QUICK, STATES = 30, int(os.environ.get("SIMHASH_TEST_POWER_CUTS", "100"))
 WRITER = """
 import os, random, sys
 from pathlib import Path
-from scrapy_simhash.stores.packing import compact
+from scrapy_simhash.stores.copying import compact
 from scrapy_simhash.stores.opening import open_as_it_is
 from tests.helpers.documents import document, open_lmdb
 from tests.helpers.powercut import fingerprint_of

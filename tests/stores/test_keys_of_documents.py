@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scrapy_simhash import open_store
-from scrapy_simhash.judging.documents import Document, Record, State
+from scrapy_simhash.judging.documents import Document
 from scrapy_simhash.judging.hosts import Hosts, draw_sample
 from scrapy_simhash.judging.matching import MOST_CALLED
 from scrapy_simhash.judging.rule import Site
@@ -83,8 +83,7 @@ def test_a_transaction_that_is_given_up_dissolves_nothing(home: str) -> None:
 
     def give_up(stored: Documents) -> None:
         for page in pages[16:]:
-            record = Record(page.facts, State.DONE, (), 0.0)
-            stored.keys.enter(99, record, stored.glance)
+            stored.keys.enter(Document(page.facts, number=99), stored.glance)
             stored.keys.propose(page.facts, [page.facts.group], 64)  # reads what is dissolved
         raise ValueError("given up")
 
@@ -130,8 +129,8 @@ def test_a_name_that_many_have_is_not_asked(store: Store) -> None:
     with open_store("memory:") as memory:
         apart = [make_named(n, f"{FIRE} - {n}", "a text " * 20) for n in range(MOST_CALLED + 2)]
         memory.find_and_add(apart[:MOST_CALLED])
-        near = [judge_one(memory, page).nearest for page in apart[MOST_CALLED:]]
-        assert [each and each.tests[0].partition(" ")[0] for each in near] == ["called", "rare"]
+        near = [judge_one(memory, page).nearest_tests for page in apart[MOST_CALLED:]]
+        assert [tests[0].partition(" ")[0] for tests in near] == ["called", "rare"]
 
 
 HOST = "site.example"
@@ -162,8 +161,7 @@ def test_what_another_changes_in_a_page_is_known_at_once(home: str) -> None:
 
     def change_and_give_up(stored: Documents) -> None:
         number = max(stored.find_numbers(new.facts.identity), default=0)
-        record = stored.glance([number])[number]
-        stored.save(number, alter(record, title=GIVEN_UP))
+        stored.save(alter(stored.glance([number])[number], title=GIVEN_UP))
         assert find(stored) is not site
         raise ValueError(GIVEN_UP)
 

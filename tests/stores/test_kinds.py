@@ -16,15 +16,17 @@ from hypothesis import strategies as st
 from hypothesis.stateful import rule, run_state_machine_as_test
 
 from scrapy_simhash import open_store
-from scrapy_simhash.errors import StoreError
+from scrapy_simhash.config import Config
+from scrapy_simhash.crawl.running import make_open
+from scrapy_simhash.errors import SettingError, StoreError
 from scrapy_simhash.pages.facts import Recipe
 from scrapy_simhash.stores import keyvalues
+from scrapy_simhash.stores.copying import compact
 from scrapy_simhash.stores.documents import Documents
 from scrapy_simhash.stores.keys import KeyTable
 from scrapy_simhash.stores.keyvalues import FORMAT, IDENTITIES, TABLES, Engine, Header, KeyValues
 from scrapy_simhash.stores.lmdb import MemoryEngine
-from scrapy_simhash.stores.opening import open_as_it_is
-from scrapy_simhash.stores.packing import compact
+from scrapy_simhash.stores.opening import KINDS, open_as_it_is
 from scrapy_simhash.stores.store import Store
 from scrapy_simhash.stores.upkeep import read_table
 from scrapy_simhash.tables import Limits, parse_design
@@ -216,6 +218,15 @@ class LmdbMachine(StoreMachine):
 TestLmdbMachine = LmdbMachine.TestCase
 # Several milliseconds a step: each is a durable transaction, and all tables are read after it.
 TestLmdbMachine.settings = settings(examples(5), stateful_step_count=40)
+
+
+def test_a_kind_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whether what it has lasts, the form of its URL tells."""
+    monkeypatch.setitem(KINDS, "dict:", KINDS["memory:"])
+    with open_store("dict:") as store:
+        assert judge(store, document("a", 1)) == ["new 1"]
+    with pytest.raises(SettingError, match="'dict:' is for one process"):
+        make_open(Config(store="dict:", processes=2))
 
 
 class RedisMachine(StoreMachine):

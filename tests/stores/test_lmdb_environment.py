@@ -23,7 +23,7 @@ def test_modes_do_not_depend_on_the_umask(tmp_path: Path) -> None:
 import os, sys
 from pathlib import Path
 from scrapy_simhash.judge.log import CrawlLog
-from scrapy_simhash.stores.packing import compact
+from scrapy_simhash.stores.copying import compact
 from scrapy_simhash.stores.opening import open_as_it_is, open_store
 os.umask(0)
 folder = Path(sys.argv[1])

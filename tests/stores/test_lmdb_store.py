@@ -76,10 +76,8 @@ def test_a_read_only_store_judges_and_writes_nothing(tmp_path: Path) -> None:
         pages += [*(document(name, 2**64 - 1) for name in "cd"), document("a", 7 << 20)]
         found = ["unchanged 1", "near_duplicate 0 of 1", "new 0", "new 0", "changed 1"]
         assert judge(store, *pages) == found
-        match = judge_one(store, pages[1]).match
-        assert match
-        assert (match.fingerprint, match.distance) == (A, 3)
-        assert [match.document for match in store.query(NEAR_A)] == [1]
+        assert judge_one(store, pages[1]).distance == 3
+        assert [(bits, each.number) for bits, each in store.query(NEAR_A)] == [(3, 1)]
         assert (store.check(), store.stats()["documents"]) == ([], 2)
         for write in (lambda: store.delete([1]), store.rebuild):
             with pytest.raises(ValueError, match="read-only"):
@@ -108,7 +106,7 @@ def test_wordings_are_kept_and_those_of_the_last_visit(store: Store) -> None:
     text = "Äpfel 苹果 \0 " * 1_000
     store.find_and_add([document("a", A, text=text), document("b", NEAR_A, text="b")])
     store.find_and_add([document("c", 2**64 - 1)])
-    texts = [each.wording for each in store.get_documents([1, 2, 3]).values()]
+    texts = [each.unpack() for each in store.get_documents([1, 2, 3]).values()]
     assert texts == [Wording(text), Wording("b"), None]
     assert store.read(lambda stored: stored.get_wordings([3, 2, 9])) == {2: Wording("b")}
     # Changed, unchanged but for what is no main text, and a file instead.
@@ -119,7 +117,7 @@ def test_wordings_are_kept_and_those_of_the_last_visit(store: Store) -> None:
     ]
     for fields, wording in visits:
         store.find_and_add([document("a", **fields)])
-        assert find(store, "http://site.example/a")[0].wording == wording
+        assert find(store, "http://site.example/a")[0].unpack() == wording
     assert store.delete([2]) == 1
     assert store.read(lambda stored: list(stored.values.scan(TEXTS))) == []
 
@@ -141,4 +139,4 @@ def test_more_documents_than_one_transaction_deletes(
 
     monkeypatch.setattr(store, "write", write_and_check)
     assert store.delete(range(2, 7)) == 10
-    assert [each.document for each in store.list_documents()] == [1, 7]
+    assert [each.number for each in store.list_documents()] == [1, 7]

@@ -44,7 +44,7 @@ with open_store(folder) as store:
             batch = [numbered.pop() for _ in range(min(len(numbered), own.randint(1, 12)))]
             verdicts = store.find_and_add([page for _, page in batch])
             for (group, _), verdict in zip(batch, verdicts):
-                match = verdict.match and verdict.match.document
+                match = verdict.match_document or None
                 told.append((group, verdict.status, verdict.document, match))
         print(json.dumps(told), flush=True)
 """
@@ -117,7 +117,7 @@ def compare(store: Store, told: list[list[str]], seed: int) -> None:
     for number, name in told:
         stored = store.get_documents([int(number)]).get(int(number))
         assert stored, (seed, number)
-        assert (stored.facts.url, stored.wording) == (name, Wording(name * 9)), (seed, number)
+        assert (stored.facts.url, stored.unpack()) == (name, Wording(name * 9)), (seed, number)
         assert stored.facts.fingerprint == fingerprint_of(name), (seed, number)
 
 

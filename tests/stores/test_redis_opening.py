@@ -78,10 +78,8 @@ def test_passwords_in_a_misspelt_url_are_not_shown(
 def test_without_the_client_the_error_names_the_extra(tmp_path: Path) -> None:
     """As where the package was installed without its extra `redis`."""
     script = (
-        "import sys; from importlib import util; find = util.find_spec\n"
-        "util.find_spec = lambda name, *a: None if name == 'redis' else find(name, *a)\n"
-        "from scrapy_simhash import open_store\n"
-        "open_store('redis://localhost')"
+        "import sys; from scrapy_simhash import open_store\n"
+        "sys.modules['redis'] = None; open_store('redis://localhost')"
     )
     done = run_python("-c", script, cwd=tmp_path)
     assert "pip install 'scrapy-simhash[redis]'" in done.stderr

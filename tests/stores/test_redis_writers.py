@@ -9,7 +9,7 @@ import pytest
 
 from scrapy_simhash import open_store
 from scrapy_simhash.errors import StoreUnavailableError
-from scrapy_simhash.judging.documents import Record, State
+from scrapy_simhash.judging.documents import Document
 from scrapy_simhash.stores import redis as redis_kind
 from scrapy_simhash.stores.documents import Documents
 from scrapy_simhash.stores.keyvalues import IDENTITIES, KEYS, KeyValues, octets
@@ -144,11 +144,11 @@ def test_a_group_is_written_in_two_round_trips(
             first = store.engine.take_numbers(size)
 
             def save(stored: Documents) -> None:
-                records = [Record(page.facts, State.DONE, (), 0.0) for page in pages]  # noqa: B023
-                numbered = list(enumerate(records, first))  # noqa: B023
-                stored.read_ahead_of(numbered)
-                for number, record in numbered:
-                    stored.save(number, record)
+                numbered = enumerate(pages, first)  # noqa: B023
+                written = [Document(each.facts, number=number) for number, each in numbered]
+                stored.read_ahead_of(written)
+                for each in written:
+                    stored.save(each)
 
             trips[0] = 0
             store.write(save)

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from scrapy_simhash.errors import StoreUnavailableError
+from scrapy_simhash.judging.documents import State
 from scrapy_simhash.pages.facts import MOST_BYTES, Recipe
 from scrapy_simhash.stores.opening import open_store
 from scrapy_simhash.stores.store import Store
@@ -65,7 +66,7 @@ def test_an_import_judges_as_a_crawl_would(run: Run, tmp_path: Path) -> None:
     assert list_states(tmp_path / "s") == {**expected, "/packed": "done"}
     with open_store(str(tmp_path / "s")) as store:
         (document,) = find(store, url_of(0))
-        assert (document.facts.time, document.record.crawls) == (DATE_SECONDS, (answer["crawl"],))
+        assert (document.facts.time, document.crawls) == (DATE_SECONDS, (answer["crawl"],))
     logged = [line["url"] for line in read_lines(tmp_path / "s" / "log.jsonl")]
     assert logged == [*pages, "http://site.example/packed", "http://site.example/empty"]
 
@@ -136,11 +137,11 @@ def describe(store: Path) -> set[tuple[Any, ...]]:
     """List what is in a store but for numbers, its seed's fingerprints, and names of crawls."""
     with open_store(str(store)) as opened:
         documents = opened.list_documents()
-        urls = {each.document: each.facts.url for each in documents}
+        urls = {each.number: each.facts.url for each in documents}
         return {
             (*each.pick("url", "state", "title", "words", "time").values(), urls.get(original))
             for each in documents
-            for original in [each.record.original]
+            for original in [each.original]
         }
 
 
@@ -247,12 +248,12 @@ def fill_source(path: Path) -> None:
 def read_delivered(path: str) -> dict[str, list[Any]]:
     with open_store(path) as store:
         assert store.check() == []
-        found = store.get_documents([each.document for each in store.list_documents()]).values()
+        found = store.get_documents([each.number for each in store.list_documents()]).values()
         assert store.seed == 7
         return {
             each.facts.url.rpartition("/")[2]: [each.facts, each.wording]
             for each in found
-            if each.state == "done" or each.record.spared
+            if each.state == State.DONE or each.spared
         }
 
 
@@ -270,7 +271,7 @@ def test_what_was_delivered_comes_in_as_was_recorded(run: Run, tmp_path: Path, h
     with open_store(target) as store:
         pages = [document(name, ONE ^ 1) for name in ("one", "near one")]
         verdicts = store.find_and_add([*pages, document("undone", TWO ^ 1)])
-        assert [verdict.match is None for verdict in verdicts] == [True, False, True]
+        assert [each.match_url is None for each in verdicts] == [True, False, True]
 
 
 @pytest.mark.parametrize(

@@ -178,8 +178,8 @@ def _answer_by_words(batch: pa.RecordBatch) -> pa.RecordBatch:
     ]
     near = pa.array([answer.distance for answer in found], pa.int32())
     named = batch.set_column(batch.schema.get_field_index("distance"), "distance", near)
-    confirmed = pa.array([answer.duplicate for answer in found], pa.bool_())
-    similarity, tests = [each.similarity for each in found], [[*each.tests] for each in found]
+    confirmed = pa.array([answer.status == "near_duplicate" for answer in found], pa.bool_())
+    similarity, tests = [each.similarity for each in found], [each.tests for each in found]
     return _complete(named, similarity, tests).filter(confirmed)
 
 
