@@ -151,7 +151,7 @@ class Figures:
             "crawls": [{"crawl": name, "pages": n} for name, n in self.crawls.items()],
             "links_listed": sum(found.pages for found in self._listed.values()),
             "not_followed": [
-                {"url": url, **each.describe()}
+                {"url": url, **vars(each)}
                 for url, each in sorted(self._listed.items(), key=lambda of: -of[1].pages)
             ][:_LINKS_SHOWN],
             "doubtful": list(self.summary.alerts.list_told()),
