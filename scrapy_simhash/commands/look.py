@@ -148,20 +148,6 @@ def _find_rules(config: Config, options: Namespace) -> Iterator[Answer]:
         sys.stderr.write("none is proven: that takes eleven pairs of pages that are the same\n")
 
 
-def _print_rule(answer: Answer) -> Iterable[str]:
-    if "file" in answer:
-        yield f"{printable(answer['file'])}: {plural(answer['written'], 'rule')}"
-        return
-    proven = ", ".join(map(printable, answer["directories"]))
-    yield printable(answer["rule"])
-    yield f"    {', '.join(f'{answer[name]:,} {name}' for name in ('same', 'different', 'grey'))}"
-    if proven:
-        yield f"    proven in {proven}"
-    for outcome in ("different", "same"):
-        for pair in answer[f"pairs_{outcome}"]:
-            yield f"    {outcome}: {' '.join(map(printable, pair))}"
-
-
 def add_commands(make: Make) -> None:
     """Add the commands that show pages, drops and addresses."""
     add = make(
@@ -210,7 +196,6 @@ def add_commands(make: Make) -> None:
         _find_rules,
         "urls",
         "urls --output rules.json",
-        printer=_print_rule,
         takes="store overwrite",
     )
     about = "write the proven rules that it can express, as its list"

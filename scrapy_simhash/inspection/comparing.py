@@ -110,6 +110,8 @@ def compare_side_by_side(first: str, second: str) -> list[dict[str, Any]]:
                 rows.append({"same": pair[0]} if kind == "equal" else _compare_words(*pair))
                 left -= sum(map(bool, pair))
         place = group[-1][2]
+    if rest := len(ours) - place:
+        rows.append({"skipped": rest})
     left = sum(map(len, texts)) - len(ours) - len(theirs)
     return rows + [{"left_out": left}] * bool(left)
 
