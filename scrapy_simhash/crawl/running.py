@@ -94,17 +94,20 @@ _LOOKING_COMMANDS = {
 
 def is_looking() -> bool:
     """Whether this runs under `scrapy shell`, `fetch`, `view`, `parse` or `check`."""
-    frames = walk_stack(inspect.currentframe())
-    return any(frame.f_globals.get("__name__") in _LOOKING_COMMANDS for frame, _ in frames)
+    return type(_find_command()).__module__ in _LOOKING_COMMANDS
 
 
 def fail_command() -> None:
     """Have the command end with exit code 1; nothing happens if a script runs the crawl."""
     # Scrapy itself does that only for crawls that raise before they begin.
-    for frame, _ in walk_stack(inspect.currentframe()):
-        command = frame.f_locals.get("self") if frame.f_code.co_name == "run" else None
-        if isinstance(command, ScrapyCommand):
-            command.exitcode = 1
+    if (command := _find_command()) is not None:
+        command.exitcode = 1
+
+
+def _find_command() -> ScrapyCommand | None:
+    runs = (f for f, _ in walk_stack(inspect.currentframe()) if f.f_code.co_name == "run")
+    found = (frame.f_locals.get("self") for frame in runs)
+    return next((each for each in found if isinstance(each, ScrapyCommand)), None)
 
 
 def tell_half(setting: str, effect: str) -> None:
