@@ -55,13 +55,6 @@ class JudgedPage:
 JudgedPages: TypeAlias = "WeakKeyDictionary[Request | Response, JudgedPage]"
 
 
-def choose_action(config: Config, request: Request) -> Any:
-    """Choose what happens to a page that may be dropped; spiders name what they like."""
-    # A page that carries an item of another page is needed for that.
-    default = "flag" if carries_item(request) else config.action
-    return request.meta.get("simhash_action", default)
-
-
 def carries_item(request: Request) -> bool:
     """Return whether a request carries an item, or an item loader, to its callback."""
     values = [

@@ -159,7 +159,6 @@ class _Judge:
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
         self._jobs: dict[int, Job] = {}  # without an answer
-        self.waiting: set[int] = set()  # those that wait there for young ones
         self.ends = 0  # how often a judge ended that had opened the store
         self.opened: asyncio.Future[Opened] = self._loop.create_future()
         self._closed: asyncio.Future[Closed] = self._loop.create_future()
@@ -172,14 +171,11 @@ class _Judge:
             case Opened() if not self.opened.done():
                 self.opened.set_result(message)
             case Said(number=number):
-                self.waiting.discard(number)
                 job = self._jobs.pop(number, None)
                 if job is not None and message.reason:
                     job.fail(message.reason, message.detail)
                 elif job is not None and not job.future.done():
                     job.future.set_result(message)
-            case messages.Waits(number=number) if number in self._jobs:
-                self.waiting.add(number)
             case messages.Refetch():
                 self._refetch(message)
             case Closed():
@@ -438,13 +434,11 @@ class JudgeProcess(_Judge):
                 why,
                 self.ends,
             )
-        for number in sorted(self._sent | self.waiting, reverse=True):
-            job = self._jobs[number]
-            self._turns.setdefault(job.site, deque()).appendleft(job)
-            self._turns.move_to_end(job.site, last=False)
+        self._turns.clear()
+        for job in self._jobs.values():
+            self._turns.setdefault(job.site, deque()).append(job)
         self._blame(code, at)
         self._sent.clear()
-        self.waiting.clear()
         self._deaths = 0 if at else self._deaths + 1
         if self._deaths >= _MOST_DEATHS:
             logger.warning(
@@ -497,7 +491,7 @@ class JudgeProcess(_Judge):
         """Let all pages pass."""
         for job in self._jobs.values():
             job.fail("store_unavailable", why)
-        for each in (self._jobs, self._sent, self.waiting, self._turns):
+        for each in (self._jobs, self._sent, self._turns):
             each.clear()
 
     async def close(self) -> Closed:

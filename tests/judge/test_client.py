@@ -156,7 +156,7 @@ async def test_a_judge_that_stands_still_while_pages_only_wait_is_replaced(
     async with judging(tmp_path) as judges:
         await judges.ask(fetched("0"), page(0).encode(), "drop", young=True)[1]
         waits = ask(judges, "copy", page(0, menu="Copy"))
-        await until(lambda: judges._judges[0].waiting)
+        await until(lambda: not only_judge(judges)._sent)
         monkeypatch.setattr(client, "_STILL_SECONDS", 2.0)
         await asyncio.sleep(2.5)  # it is awake, and has nothing to say
         assert judges.ends == 0
