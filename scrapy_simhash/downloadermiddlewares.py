@@ -65,7 +65,7 @@ class SimhashDownloaderMiddleware:
                 "scrapy_simhash needs asyncio, but TWISTED_REACTOR names another reactor; "
                 "set it to twisted.internet.asyncioreactor.AsyncioSelectorReactor"
             )
-        self.config = running.place(config)
+        self.config = running.resolve_paths(config)
         option = running.name_store(crawler.settings, self.config)
         self._details = f" Details: scrapy simhash report{option}"
         self._crawler = crawler
