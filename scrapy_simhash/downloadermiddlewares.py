@@ -6,7 +6,7 @@ import asyncio
 import gc
 import logging
 from functools import partial
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Self
 from weakref import WeakKeyDictionary, WeakSet
 
 from msgspec import structs
@@ -65,7 +65,7 @@ class SimhashDownloaderMiddleware:
                 "scrapy_simhash needs asyncio, but TWISTED_REACTOR names another reactor; "
                 "set it to twisted.internet.asyncioreactor.AsyncioSelectorReactor"
             )
-        self.config = running.place(config)
+        self.config = running.resolve_paths(config)
         option = running.name_store(crawler.settings, self.config)
         self._details = f" Details: scrapy simhash report{option}"
         self._crawler = crawler
@@ -196,7 +196,7 @@ class SimhashDownloaderMiddleware:
         if self._looks:
             return
         for line in self.summary.list_lines():
-            details = self._details * (line.about == "hosts" and self._log.path is not None)
+            details = self._details * (line.about == "judged" and self._log.path is not None)
             level = logging.WARNING if line.warns else logging.INFO
             self._logger.log(level, "%s%s", line.said, details)
 
@@ -282,8 +282,7 @@ class SimhashDownloaderMiddleware:
                 return JudgedPage(pass_over(reason=reason, tests=error))
             young, action = scheduled and reader != NOBODY, "flag"
             if young and self.delivery.followed:
-                chosen = policy.choose_action(self.config, request)
-                action = chosen if chosen in ACTIONS else self._refuse(chosen, request)
+                action = self._choose_action(request)
             if reader == NOBODY:
                 self._warn(
                     "unnamed",
@@ -316,8 +315,13 @@ class SimhashDownloaderMiddleware:
             self._tell_not_judged(reason, detail, response.url)
             return JudgedPage(pass_over(reason=reason))
 
-    def _refuse(self, action: object, request: Request) -> str:
-        """Warn of an action that is none, and return another one."""
+    def _choose_action(self, request: Request) -> str:
+        """Choose what happens to a page that may be dropped; spiders name what they like."""
+        # A page that carries an item of another page is needed for that.
+        default = "flag" if policy.carries_item(request) else self.config.action
+        action: Any = request.meta.get("simhash_action", default)
+        if action in ACTIONS:
+            return str(action)
         # The intention of the spider is unknown; flagging loses nothing.
         self._crawler.stats.inc_value("simhash/failed/action")
         told, admitted = "meta['simhash_action'] = %s of %s: must be %s", map(repr, ACTIONS)

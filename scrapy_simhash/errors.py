@@ -16,11 +16,7 @@ class StoreError(Exception):
 
 
 class StoreUnusableError(StoreError):
-    """The store cannot be opened, and is unchanged. The message names the cure."""
-
-
-class StoreMismatchError(StoreUnusableError):
-    """The store was made with another recipe or table design than this crawl asks for."""
+    """The store cannot be opened, or not so, and is unchanged. The message names the cure."""
 
 
 class StoreUnavailableError(StoreError):
@@ -57,15 +53,11 @@ class SettingError(ValueError):
 
 
 class InspectionError(Exception):
-    """A command cannot answer what it was asked; the message says why."""
+    """A command cannot answer what it was asked, or read a source; the message says why."""
 
 
 class PartlyFailedError(Exception):
     """A command found nothing, or did only part of its work; the message says what is missing."""
-
-
-class SourceError(Exception):
-    """A source cannot be read, or not to its end; the message names source, place and cure."""
 
 
 class NotJudgedError(Exception):

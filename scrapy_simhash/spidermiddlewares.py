@@ -93,12 +93,8 @@ class SimhashSpiderMiddleware:
     def process_spider_exception(
         self, response: Response, exception: Exception
     ) -> AsyncIterator[Any] | None:
-        """End a drop silently if no errback handled it; forget a page whose callback failed."""
-        if isinstance(exception, NearDuplicate):
-            return _close_browser_page(response)
-        if self._judging is not None and (page := self._judging.pages.get(response)):
-            self._judging.delivery.failed(page)
-        return None
+        """End a drop silently if no errback handled it."""
+        return _close_browser_page(response) if isinstance(exception, NearDuplicate) else None
 
     async def process_spider_output(
         self, response: Response, result: AsyncIterator[Any]
@@ -123,7 +119,7 @@ class SimhashSpiderMiddleware:
             elif entry is not None and page is not None:
                 page.items += 1
             yield entry
-        # Not reached if the callback fails: `process_spider_exception` handles that.
+        # Not reached if the callback fails: the other middleware, or `spider_error`, handles that.
         if judging is not None and page is not None:
             judging.delivery.ended(page)
 

@@ -36,9 +36,9 @@ from scrapy_simhash._printable import plural, show_progress
 from scrapy_simhash.crawl.policy import select_page
 from scrapy_simhash.crawl.running import make_open
 from scrapy_simhash.errors import (
+    InspectionError,
     NotJudgedError,
     PartlyFailedError,
-    SourceError,
     StoreUnavailableError,
 )
 from scrapy_simhash.judge.client import Judges
@@ -143,7 +143,7 @@ class _Import:
                     decision = log.pass_over(page.url, reason=error.reason)
                 self._count(decision)
                 log.write(structs.replace(decision, action=""))
-        except SourceError as error:
+        except InspectionError as error:
             self.problems.insert(0, str(error))
             self.complete = False
         finally:
@@ -255,7 +255,7 @@ def read_source(name: str, kind: str) -> Iterator[Entry]:
     """Read all records of a source of pages, of each at most `MOST_BYTES` + 1 octets.
 
     Raises:
-        SourceError: from here on the source is cut or damaged.
+        InspectionError: from here on the source is cut or damaged.
     """
     path, record = Path(name), 0
     try:
@@ -265,7 +265,7 @@ def read_source(name: str, kind: str) -> Iterator[Entry]:
         if not record:
             raise EOFError("it has no record")
     except _UNREADABLE as error:
-        raise SourceError(
+        raise InspectionError(
             f"{name} cannot be read from record {record + 1:,} on: "
             f"{str(error) or 'it ends there'}. Repair it, or get a complete copy, and run this "
             "again"
@@ -312,7 +312,9 @@ def _read_feed(file: Any) -> Iterator[Entry]:
             except (ValueError, RecursionError) as error:
                 yield Skipped("unreadable", f"line {number:,} is no JSON: {error}")
     if not found:
-        raise SourceError(f"{file.name} has no page: no item has the fields url and html or body")
+        raise InspectionError(
+            f"{file.name} has no page: no item has the fields url and html or body"
+        )
 
 
 def _read_folder(folder: Path) -> Iterator[Entry]:
@@ -343,7 +345,7 @@ def _read_warc(file: Any) -> Iterator[Entry]:
     try:
         from fastwarc.warc import ArchiveIterator  # noqa: PLC0415 - an extra
     except ImportError:
-        raise SourceError("WARC files need pip install 'scrapy-simhash[warc]'") from None
+        raise InspectionError("WARC files need pip install 'scrapy-simhash[warc]'") from None
     # FastWARC itself unpacks twice as fast, but does not notice a cut between records. It gets what
     # there is before what is damaged, and never seeks.
     stream: Any = SimpleNamespace(read=_unzip(file).read1, tell=lambda: 0)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from scrapy_simhash._printable import mask_passwords, printable
 from scrapy_simhash.config import read_config
-from scrapy_simhash.crawl.running import place
+from scrapy_simhash.crawl.running import resolve_paths
 from scrapy_simhash.errors import InspectionError, PartlyFailedError, StoreError
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ def run_command(settings: BaseSettings, opts: argparse.Namespace) -> int:
     if isinstance(sys.stdout, io.TextIOWrapper):  # what a terminal cannot show is escaped
         sys.stdout.reconfigure(errors="backslashreplace")
     try:
-        config = place(read_config(settings), getattr(opts, "store", None) or None)
+        config = resolve_paths(read_config(settings), getattr(opts, "store", None) or None)
         opts.settings = settings
         printer = None if opts.json else opts.simhash_printer or print_fields
         return _show(opts.simhash_run(config, opts), printer)

@@ -129,8 +129,6 @@ def add_commands(make: Make) -> None:
         "Find all pairs of near fingerprints, or their clusters, as JSON arrays, one a line. Input "
         "and output have the format of seomoz/simhash-cpp.",
         _find,
-        "find-all --blocks 4 --distance 3 < numbers.txt",
-        "find-all --clusters -d 3 -i numbers.txt >clusters.jsonl",
         takes="",
     )
     add = find.add_argument
@@ -141,7 +139,6 @@ def add_commands(make: Make) -> None:
         "batch-query",
         "Look up many fingerprints among many others",
         _batch_query,
-        "batch-query --queries numbers.txt --store .scrapy/simhash -d 3",
         takes="",
     )
     about = "fingerprints to look up: an archive, or one decimal number a line"
@@ -156,8 +153,6 @@ def add_commands(make: Make) -> None:
         "spark",
         "Fingerprint, join and cluster billions of pages on Spark",
         _run_spark,
-        "spark fingerprint crawl.warc.gz -o documents",
-        "spark pairs documents -o pairs",
         takes="",
     )
     add = spark.add_argument
@@ -184,7 +179,6 @@ def add_commands(make: Make) -> None:
         "plan",
         "Compare table designs for a number of documents, and choose one",
         _plan,
-        "plan --documents 8e9 --distance 3",
         takes="",
     ).add_argument
     about = "how many documents, such as 8e9"

@@ -7,7 +7,6 @@ imported when any is called.
 from __future__ import annotations
 
 import argparse
-import textwrap
 from functools import partial
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -92,21 +91,18 @@ def _add_command(
     name: str,
     about: str,
     run: Callable[..., object],
-    *examples: str,
+    *,
     printer: Callable[..., object] | None = None,
     takes: str = "store",
 ) -> argparse.ArgumentParser:
     """Add a command with options that others have, too; return its parser, for those of its own."""
-    # `about` begins with the sentence of the list of commands; examples lack `scrapy simhash`.
-    # `run` gets the settings and the options, and yields answers: dicts, which `printer` turns
-    # into lines (by default its fields), or text to be printed as it is. The options also have
-    # `settings`.
+    # `about` begins with the sentence of the list of commands. `run` gets the settings and the
+    # options, which also have `settings`, and yields answers: dicts, which `printer` turns into
+    # lines (by default its fields), or text to be printed as it is.
     parser = commands.add_parser(
         name,
         help=about.partition(". ")[0],
-        description=textwrap.fill(about, 78),
-        epilog="\n  scrapy simhash ".join(["examples:", *examples]),
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        description=about,
         allow_abbrev=False,
     )
     parser.add_argument("--json", action="store_true", help="print one JSON object a line")

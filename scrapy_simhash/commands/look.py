@@ -148,20 +148,6 @@ def _find_rules(config: Config, options: Namespace) -> Iterator[Answer]:
         sys.stderr.write("none is proven: that takes eleven pairs of pages that are the same\n")
 
 
-def _print_rule(answer: Answer) -> Iterable[str]:
-    if "file" in answer:
-        yield f"{printable(answer['file'])}: {plural(answer['written'], 'rule')}"
-        return
-    proven = ", ".join(map(printable, answer["directories"]))
-    yield printable(answer["rule"])
-    yield f"    {', '.join(f'{answer[name]:,} {name}' for name in ('same', 'different', 'grey'))}"
-    if proven:
-        yield f"    proven in {proven}"
-    for outcome in ("different", "same"):
-        for pair in answer[f"pairs_{outcome}"]:
-            yield f"    {outcome}: {' '.join(map(printable, pair))}"
-
-
 def add_commands(make: Make) -> None:
     """Add the commands that show pages, drops and addresses."""
     add = make(
@@ -169,8 +155,6 @@ def add_commands(make: Make) -> None:
         "Read the decision log, newest last. Times are UTC. The second line of a near-duplicate "
         "names the page it duplicates.",
         _log,
-        "log --crawl last",
-        "log --status near_duplicate --url /print/",
         printer=_print_log,
         takes="store log crawl",
     ).add_argument
@@ -183,9 +167,6 @@ def add_commands(make: Make) -> None:
         "in the store and its log. An HTML file, a fingerprint (16 hexadecimal digits) or a text "
         "of several words lists the stored pages within SIMHASH_DISTANCE.",
         lambda config, options: explain(config, options.what, options.log_path),
-        "explain http://site.example/again",
-        "explain http://site.example/one http://site.example/two",
-        "explain page.html",
         printer=print_explanation,
         takes="store log",
     ).add_argument
@@ -196,8 +177,6 @@ def add_commands(make: Make) -> None:
         "Write an HTML file that shows what was dropped, and why. It is on the last crawl, or with "
         "`--crawl all` on all of the log.",
         _report,
-        "report",
-        "report -o monday.html --crawl 20260101T120000-0a1b2c3d",
         printer=_print_report,
         takes="store log crawl overwrite",
     ).add_argument
@@ -208,9 +187,6 @@ def add_commands(make: Make) -> None:
         "Find rules by which several addresses lead to one page. --output writes the proven ones "
         "for duplicate-url-discarder, which makes one request of such addresses.",
         _find_rules,
-        "urls",
-        "urls --output rules.json",
-        printer=_print_rule,
         takes="store overwrite",
     )
     about = "write the proven rules that it can express, as its list"

@@ -205,8 +205,6 @@ def add_commands(make: Make) -> None:
         "criteria are undone: the pages pass from then on; they are fetched when a crawl meets "
         "their addresses, or by a spider of yours that reads this list.",
         _undo,
-        "undo http://site.example/again --dry-run",
-        "undo --original http://site.example/one >urls.txt",
         printer=lambda answer: [printable(answer["url"])],
         takes="store crawl",
     ).add_argument
@@ -217,8 +215,6 @@ def add_commands(make: Make) -> None:
         "export",
         "Copy a store, or write its fingerprints. An archive has fingerprints, not documents.",
         _export,
-        "export store -o simhash-backup",
-        "export fingerprints --tables -o probed.archive",
         takes="store overwrite",
     ).add_argument
     about = "store: the whole store, checked, while crawls write; fingerprints: an archive"
@@ -233,8 +229,6 @@ def add_commands(make: Make) -> None:
         "an import that was interrupted again. Of a store, the pages that came through come in, if "
         "its recipe and seed are those of the store; to restore one, put its backup in its place.",
         lambda config, options: import_sources(config, options.settings, options.sources),
-        "import crawl.warc.gz --store seeded",
-        "import .scrapy/simhash --store copy",
     )
     about = "WARC or WACZ, feed (JSON Lines), folder with pages.csv, or store"
     parser.add_argument("sources", nargs="+", metavar="SOURCE", help=about)
@@ -243,8 +237,6 @@ def add_commands(make: Make) -> None:
         "Delete documents by URL, age or crawl. Deletes documents that meet all given "
         "criteria, with their near-duplicates.",
         _prune,
-        "prune --days 365 --dry-run",
-        "prune http://site.example/two",
         printer=_print_removal,
         takes="store crawl",
     ).add_argument
@@ -258,9 +250,6 @@ def add_commands(make: Make) -> None:
         "one problem a line; the exit code is 1 if there are any. --compact is for a store in a "
         "folder, while nobody else has it open.",
         _check,
-        "check",
-        "check --rebuild --tables 4",
-        "check --compact",
     )
     add = parser.add_mutually_exclusive_group().add_argument
     add("--compact", action="store_true", help="give free space of the store's file back")

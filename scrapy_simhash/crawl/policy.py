@@ -13,10 +13,9 @@ from itemadapter import is_item
 from scrapy.http import HtmlResponse, Request, Response
 from scrapy.http.request import NO_CALLBACK
 from scrapy.spiders import CrawlSpider
-from scrapy.utils.httpobj import urlparse_cached
 
 from scrapy_simhash.crawl.running import DEFAULT_CALLBACK, RULE_CALLBACK
-from scrapy_simhash.pages.addresses import find_site, host_of
+from scrapy_simhash.pages.addresses import are_of_one_origin, find_site, host_of
 from scrapy_simhash.pages.facts import EVERYONE, MOST_BYTES, NOBODY, Fetched, Reader
 
 if TYPE_CHECKING:
@@ -56,26 +55,21 @@ class JudgedPage:
 JudgedPages: TypeAlias = "WeakKeyDictionary[Request | Response, JudgedPage]"
 
 
-def choose_action(config: Config, request: Request) -> Any:
-    """Choose what happens to a page that may be dropped; spiders name what they like."""
-    # A page that carries an item of another page is needed for that.
-    default = "flag" if carries_item(request) else config.action
-    return request.meta.get("simhash_action", default)
-
-
 def carries_item(request: Request) -> bool:
     """Return whether a request carries an item, or an item loader, to its callback."""
-    if any(is_item_like(each) for value in request.cb_kwargs.values() for each in _list(value)):
-        return True
+    values = [
+        *request.cb_kwargs.values(),
+        *(
+            value
+            for key, value in request.meta.items()
+            if not (isinstance(value, dict) and key.startswith(_OF_PLUGINS))
+        ),
+    ]
     return any(
-        each and is_item_like(each) and not (isinstance(each, dict) and key.startswith(_OF_PLUGINS))
-        for key, value in request.meta.items()
-        for each in _list(value)
+        each and is_item_like(each)
+        for value in values
+        for each in (value if isinstance(value, (list, tuple)) else (value,))
     )
-
-
-def _list(value: Any) -> list[Any] | tuple[Any, ...]:
-    return value if isinstance(value, (list, tuple)) else [value]
 
 
 def is_item_like(value: Any) -> bool:
@@ -241,8 +235,7 @@ async def ask_again(crawler: Crawler, request: Request, url: str) -> tuple[Fetch
     meta.update({AGAIN_KEY: True}, download_timeout=timeout_seconds)
     new: dict[str, Any] = {"callback": NO_CALLBACK, "errback": None, "cb_kwargs": {}, "flags": []}
     again = request.replace(url=url, dont_filter=True, meta=meta, **new)
-    mine, theirs = urlparse_cached(request), urlparse_cached(again)
-    if (mine.scheme, mine.netloc) != (theirs.scheme, theirs.netloc):
+    if not are_of_one_origin(request.url, again.url):
         return None
     crawler.stats.inc_value("simhash/refetched")
     answer = await engine.download_async(again)

@@ -94,17 +94,22 @@ _LOOKING_COMMANDS = {
 
 def is_looking() -> bool:
     """Whether this runs under `scrapy shell`, `fetch`, `view`, `parse` or `check`."""
-    frames = walk_stack(inspect.currentframe())
-    return any(frame.f_globals.get("__name__") in _LOOKING_COMMANDS for frame, _ in frames)
+    return not _LOOKING_COMMANDS.isdisjoint(
+        kind.__module__ for kind in type(_find_command()).__mro__
+    )
 
 
 def fail_command() -> None:
     """Have the command end with exit code 1; nothing happens if a script runs the crawl."""
     # Scrapy itself does that only for crawls that raise before they begin.
-    for frame, _ in walk_stack(inspect.currentframe()):
-        command = frame.f_locals.get("self") if frame.f_code.co_name == "run" else None
-        if isinstance(command, ScrapyCommand):
-            command.exitcode = 1
+    if (command := _find_command()) is not None:
+        command.exitcode = 1
+
+
+def _find_command() -> ScrapyCommand | None:
+    runs = (f for f, _ in walk_stack(inspect.currentframe()) if f.f_code.co_name == "run")
+    found = (frame.f_locals.get("self") for frame in runs)
+    return next((each for each in found if isinstance(each, ScrapyCommand)), None)
 
 
 def tell_half(setting: str, effect: str) -> None:
@@ -117,8 +122,8 @@ def tell_half(setting: str, effect: str) -> None:
     )
 
 
-def place(config: Config, store: str | None = None) -> Config:
-    """Place the store and a log that is named where commands find them, from every folder.
+def resolve_paths(config: Config, store: str | None = None) -> Config:
+    """Resolve the paths of the store, and of a log that is named, alike from every folder.
 
     A store's relative folder is below Scrapy's data path (`.scrapy` in the project), unless it is
     given as `store`; a log's path below the project's folder, or below the current one without a
@@ -128,7 +133,7 @@ def place(config: Config, store: str | None = None) -> Config:
     if store is None:
         store = config.store
         if "://" not in store and lasts(store):
-            store = _place("STORE", store)
+            store = _resolve("STORE", store)
     if log not in {None, DEFAULT_LOG}:
         log = str(Path(closest_scrapy_cfg()).parent / str(log))
     return replace(config, store=store, log=log)
@@ -150,10 +155,10 @@ def find_log(config: Config, log_path: str | None = None) -> Path:
         return Path(log_path or str(config.log))
     if folder := folder_of(config.store):
         return folder / LOG_IN_STORE
-    return Path(_place("LOG", f"{Config.store}/{LOG_IN_STORE}"))
+    return Path(_resolve("LOG", f"{Config.store}/{LOG_IN_STORE}"))
 
 
-def _place(name: str, path: str) -> str:
+def _resolve(name: str, path: str) -> str:
     try:
         return data_path(path)
     except NotConfigured as error:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter, OrderedDict
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
@@ -83,7 +84,7 @@ class Summary:
     def list_lines(self) -> Iterator[Line]:
         """List the lines that have something to say, five at most."""
         if self.judged:
-            yield Line("hosts", self._sum_up())
+            yield Line("judged", self._sum_up())
         if passed := self._describe_not_judged():
             yield Line("not-judged", passed, warns=True)
         if self.not_followed:
@@ -96,7 +97,8 @@ class Summary:
                 said += f" (SIMHASH_FOLLOW_NEW_LINKS = True would follow {self.of_lists:,})"
             yield Line("links", f"{said}.", warns=lost)
         if alerts := self.alerts.describe():
-            yield Line("drops", f"Look at: {alerts}.", warns=self.alerts.are_serious())
+            # What is said of releases with other numbers of chapters is no warning.
+            yield Line("drops", f"Look at: {alerts}.", warns=Alert.UNLIKE in alerts)
         if look_alikes := self.look_alikes.describe():
             yield Line("look-alikes", f"Kept: {look_alikes}.")
 
@@ -163,29 +165,18 @@ class Alert(StrEnum):
 _LEAST_OF_SESSION, _SHARE_OF_SESSION = 10, 0.5
 
 
+@dataclass
 class Examples:
     """A count with its first examples."""
 
-    def __init__(self) -> None:
-        self.pages = 0
-        self.examples: list[str] = []
+    pages: int = 0
+    examples: list[str] = field(default_factory=list)
 
     def add(self, url: str, most: int = _EXAMPLES) -> None:
         """Count a page, and keep its address if it is among the first."""
         self.pages += 1
         if len(self.examples) < most:
             self.examples.append(url)
-
-    def describe(self) -> dict[str, Any]:
-        """Return both, ready for JSON."""
-        return {"pages": self.pages, "examples": self.examples}
-
-
-def _find(found: dict[str, Examples], about: str) -> Examples:
-    """Find the examples of a page or parameter; those beyond the first 10,000 are forgotten."""
-    if about in found or len(found) < _MOST_REMEMBERED:
-        return found.setdefault(about, Examples())
-    return Examples()
 
 
 class Alerts:
@@ -208,11 +199,10 @@ class Alerts:
         if decision.status != "near_duplicate" or decision.reason:
             return
         self._pages += 1
-        _find(self._found[Alert.UNLIKE], original).add(url)
-        if decision.other_number:
-            _find(self._found[Alert.NUMBER], "").add(url)
-        if parameter:
-            _find(self._found[Alert.SESSION], parameter).add(url)
+        abouts = original, "" if decision.other_number else None, parameter or None
+        for found, about in zip(self._found.values(), abouts, strict=True):
+            if about in found or (about is not None and len(found) < _MOST_REMEMBERED):
+                found.setdefault(about, Examples()).add(url)
 
     def list_told(self) -> Iterator[dict[str, Any]]:
         """List what has to be told, of each alert the pages with most first, ready for JSON."""
@@ -220,26 +210,21 @@ class Alerts:
             for about, found in self._rank(alert)[:_MOST_LISTED]:
                 is_url = alert is Alert.UNLIKE
                 said = alert if is_url or not about else f"{alert} {about}"
-                yield {"alert": said, "url": about * is_url, **found.describe()}
-
-    def are_serious(self) -> bool:
-        """Return whether what is described is likely wrong."""
-        # What is said of releases with other numbers of chapters is no warning.
-        return bool(self._rank(Alert.UNLIKE))
+                yield {"alert": said, "url": about * is_url, **vars(found)}
 
     def describe(self) -> str:
         """Describe what speaks against most drops, or what is worth knowing; "" if nothing is."""
-        told = "; ".join(filter(None, map(self._describe, (Alert.UNLIKE, Alert.NUMBER))))
-        return told or self._describe(Alert.SESSION)  # by which `urls` saves requests
-
-    def _describe(self, alert: Alert) -> str:
-        ranked = self._rank(alert)
-        if not ranked:
-            return ""
-        (about, first), others = ranked[0], " and others" * (len(ranked) > 1)
-        pages = plural(sum(found.pages for _, found in ranked), "near-duplicate")
-        urls = " (scrapy simhash urls)" * (alert is Alert.SESSION)
-        return f"{pages} {alert} {quote(about or first.examples[0])}{others}{urls}"
+        told = list[str]()
+        for alert in Alert:
+            ranked = self._rank(alert)
+            # By what sessions do, `urls` saves requests: it is said where nothing is against drops.
+            if not ranked or (told and alert is Alert.SESSION):
+                continue
+            (about, first), others = ranked[0], " and others" * (len(ranked) > 1)
+            pages = plural(sum(found.pages for _, found in ranked), "near-duplicate")
+            urls = " (scrapy simhash urls)" * (alert is Alert.SESSION)
+            told.append(f"{pages} {alert} {quote(about or first.examples[0])}{others}{urls}")
+        return "; ".join(told)
 
     def _rank(self, alert: Alert) -> list[tuple[str, Examples]]:
         found, least = self._found[alert], 1.0

@@ -12,7 +12,7 @@ from scrapy_simhash.crawl.running import find_log
 from scrapy_simhash.errors import InspectionError, NotJudgedError, PartlyFailedError
 from scrapy_simhash.inspection.comparing import compare_pages, describe_page
 from scrapy_simhash.judge.log import FORGOTTEN, NOT_FOLLOWED, read_log
-from scrapy_simhash.judging.documents import Deciding, Document, State, make_document
+from scrapy_simhash.judging.documents import Document, State, make_document
 from scrapy_simhash.judging.matching import CHANGES
 from scrapy_simhash.pages.facts import MOSTLY_NEW, Fetched
 from scrapy_simhash.pages.fingerprint import fingerprint_page
@@ -228,17 +228,11 @@ def _tell_duplicate(
             None if they are not known.
     """
     decided, own = "".join(page.tests[1:2]), words[0] if words else ()
-    if decided == Deciding.DIGEST:
-        why = f"its text, too short for a fingerprint, is that of {url}"
-    elif decided in {Deciding.DISTANCE, Deciding.NO_WORDS}:
-        why = f"its fingerprint is {plural(page.distance, 'bit')} away from that of {url}"
-    elif words is None:
-        why = f"it repeats {url}"
+    if words is None:
+        why = f"it repeats {url}: {decided}"
     elif not own:
         aside = ", but for what changes by itself" * any(CHANGES in each for each in page.tests)
         why = f"it says nothing that {url} does not say{aside}"
-    elif len(own) >= _MOST_WORDS:
-        why = f"it says little that {url} does not say: {_show_words(own)}"
     else:
         there = f" (there {_show_words(words[1])})" * bool(words[1])
         why = f"only {_show_words(own)}{there} differs from {url}"

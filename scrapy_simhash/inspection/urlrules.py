@@ -289,12 +289,12 @@ def find_rules(config: Config) -> list[FoundRule]:
 
 def describe(found: FoundRule) -> dict[str, Any]:
     """Describe a rule and the votes on it, ready for JSON."""
-    pairs: defaultdict[Outcome, list[tuple[str, str]]] = defaultdict(list)
+    pairs: defaultdict[Outcome, list[str]] = defaultdict(list)
     for outcome, page, kept in found.votes:
-        pairs[outcome].append((page.document.facts.url, kept.document.facts.url))
+        pairs[outcome].append(f"{page.document.facts.url} {kept.document.facts.url}")
     return {
         "rule": str(found.rule),
-        "directories": list(found.directories),
+        "proven_in": list(found.directories),
         **{outcome.name.lower(): len(pairs[outcome]) for outcome in Outcome},
         "pairs_different": pairs[Outcome.DIFFERENT][-_PAIRS_SHOWN:],
         "pairs_same": pairs[Outcome.SAME][:_PAIRS_SHOWN],

@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import logging
+import mmap
 import os
 import signal
 import subprocess
@@ -19,6 +20,7 @@ import time
 from collections import OrderedDict, deque
 from contextlib import suppress
 from dataclasses import dataclass
+from tempfile import TemporaryFile
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -157,7 +159,6 @@ class _Judge:
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
         self._jobs: dict[int, Job] = {}  # without an answer
-        self.waiting: set[int] = set()  # those that wait there for young ones
         self.ends = 0  # how often a judge ended that had opened the store
         self.opened: asyncio.Future[Opened] = self._loop.create_future()
         self._closed: asyncio.Future[Closed] = self._loop.create_future()
@@ -170,14 +171,11 @@ class _Judge:
             case Opened() if not self.opened.done():
                 self.opened.set_result(message)
             case Said(number=number):
-                self.waiting.discard(number)
                 job = self._jobs.pop(number, None)
                 if job is not None and message.reason:
                     job.fail(message.reason, message.detail)
                 elif job is not None and not job.future.done():
                     job.future.set_result(message)
-            case messages.Waits(number=number) if number in self._jobs:
-                self.waiting.add(number)
             case messages.Refetch():
                 self._refetch(message)
             case Closed():
@@ -263,7 +261,6 @@ class JudgeProcess(_Judge):
         self._process: asyncio.subprocess.Process | None = None
         self._turns: OrderedDict[str, deque[Job]] = OrderedDict()  # to be sent, by site
         self._sent: set[int] = set()  # those that the judge is to read
-        self._untold: list[bytes] = []
         # Of sites with a time-out, which of the last pages were one; and those that pass for it.
         self._late: dict[str, deque[bool]] = {}
         self._site_passes_until: dict[str, float] = {}
@@ -279,7 +276,9 @@ class JudgeProcess(_Judge):
         """Start a judge, take what it says, and find out why it ended."""
         code, at = None, 0
         try:
-            with messages.make_status() as file:
+            with TemporaryFile() as file:
+                # So that no write to the memory fails.
+                os.pwrite(file.fileno(), bytes(mmap.PAGESIZE), 0)
                 self._status = messages.map_status(file.fileno())
                 self._status[1] = time.monotonic()
                 path = [str(folder) for folder in sys.path]
@@ -319,11 +318,10 @@ class JudgeProcess(_Judge):
             self._trouble = describe_error(error)
         self._ended(code, at)
 
-    def _write(self, *frames: bytes) -> None:
-        """Send frames, without waiting."""
+    def _write(self, frame: bytes) -> None:
+        """Send a frame, without waiting; nothing while there is no judge."""
         if self._process is not None and self._process.stdin is not None:
-            parts = [part for each in frames for part in (len(each).to_bytes(4), each)]
-            self._process.stdin.writelines(parts)
+            self._process.stdin.writelines((len(frame).to_bytes(4), frame))
 
     def _kill(self) -> None:
         """Kill the process, if it runs."""
@@ -391,11 +389,8 @@ class JudgeProcess(_Judge):
             self._write(packed)
 
     def tell(self, message: ToJudge) -> None:
-        """Tell something; while there is no judge, the next one is told."""
-        if self._is_ready:
-            self._write(pack(message))
-        else:
-            self._untold.append(pack(message))
+        """Tell something; the next judge would know nothing of what it is about."""
+        self._write(pack(message))
 
     # From the judge
 
@@ -412,8 +407,6 @@ class JudgeProcess(_Judge):
                 logging.getLogger(message.logger).log(message.level, "%s", message.text)
             case Opened():
                 self._is_ready = True
-                self._write(*self._untold)
-                self._untold.clear()
                 self._given = structs.replace(self._given, seed=message.seed)
             case messages.Failed():
                 self._trouble = message.text
@@ -441,13 +434,11 @@ class JudgeProcess(_Judge):
                 why,
                 self.ends,
             )
-        for number in sorted(self._sent | self.waiting, reverse=True):
-            job = self._jobs[number]
-            self._turns.setdefault(job.site, deque()).appendleft(job)
-            self._turns.move_to_end(job.site, last=False)
+        self._turns.clear()
+        for job in self._jobs.values():
+            self._turns.setdefault(job.site, deque()).append(job)
         self._blame(code, at)
         self._sent.clear()
-        self.waiting.clear()
         self._deaths = 0 if at else self._deaths + 1
         if self._deaths >= _MOST_DEATHS:
             logger.warning(
@@ -500,7 +491,7 @@ class JudgeProcess(_Judge):
         """Let all pages pass."""
         for job in self._jobs.values():
             job.fail("store_unavailable", why)
-        for each in (self._jobs, self._sent, self.waiting, self._turns):
+        for each in (self._jobs, self._sent, self._turns):
             each.clear()
 
     async def close(self) -> Closed:

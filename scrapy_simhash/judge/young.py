@@ -47,8 +47,11 @@ _FIRST_KEY = 1 << 62
 # hosts, they are forgotten, and some copies are kept twice.
 _MOST_DISSOLVED = 200_000
 
-# A kind, and an identity, rare triple, name or number of an earlier crawl's document.
-_Lead: TypeAlias = tuple[str, bytes | int]
+# Of a host, those that may be in its sample.
+_MOST_DRAWN_FROM = 2 * SAMPLE
+
+# A kind, and an identity, rare triple, name, number of an earlier crawl's document, or host.
+_Lead: TypeAlias = tuple[str, bytes | int | str]
 
 
 @dataclass(eq=False, slots=True)
@@ -90,20 +93,18 @@ class Young:
     Attributes:
         pages: by their numbers in the crawl.
         by_key: by their numbers as candidates.
-        samples: of hosts, drawn from their young pages, at most 16 members each.
     """
 
     def __init__(self, seed: int, dissolved: set[int]) -> None:
         self.seed = seed
         self.pages: dict[int, YoungPage] = {}
         self.by_key: dict[int, YoungPage] = {}
-        self.samples: dict[str, list[bytes]] = {}
         self._fingerprints: dict[int, int] = {}  # as `by_key`
         self._found: defaultdict[_Lead, list[int]] = defaultdict(list)
         # As in the store: on a site of records, a template would lead to all its pages.
         self._dissolved, self._dissolved_there = set[int](), dissolved
 
-    def find(self, kind: str, key: bytes | int) -> Sequence[int]:
+    def find(self, kind: str, key: bytes | int | str) -> Sequence[int]:
         """List the pages that a lead leads to by their numbers as candidates, the oldest first."""
         return self._found.get((kind, key), ())
 
@@ -135,6 +136,8 @@ class Young:
         member = make_member(stands, self.seed) if is_new else b""
         leads: list[_Lead] = [("identity", facts.identity)]
         leads += [("name", each) for each in name_keys(facts, facts.group, self.seed)]
+        if member:
+            leads.append(("host", host_of(facts.url)))
         if document.state == State.DUPLICATE:  # a first copy
             leads.append(("original", document.original))
         for each in self.choose_keys(keys_of(stands), KEYS_OF_A_PAGE):
@@ -146,10 +149,6 @@ class Young:
             self._found[lead].append(key)
         made = self.pages[page] = YoungPage(page, key, document, stands, member, leads)
         self.by_key[key], self._fingerprints[key] = made, facts.fingerprint
-        if member:
-            # As in the store, a gap that one leaves is filled by later ones.
-            members = sorted((*self.samples.get(host_of(facts.url), ()), member))
-            self.samples[host_of(facts.url)] = draw_sample(members, describe_member, SAMPLE)
 
     def _dissolve(self, key: int) -> None:
         """Dissolve a key; who loses it gets no other."""
@@ -167,11 +166,6 @@ class Young:
             self._found[lead].remove(found.key)
             if not self._found[lead]:
                 del self._found[lead]
-        host = host_of(found.document.facts.url)
-        if found.member in self.samples.get(host, ()):
-            self.samples[host].remove(found.member)
-            if not self.samples[host]:
-                del self.samples[host]
 
 
 class WithYoung:
@@ -216,11 +210,12 @@ class WithYoung:
 
     def sample(self, host: str) -> dict[int, bytes]:
         """List up to 16 documents of a host, young ones among them."""
-        young = self._young.samples.get(host)
+        young = self._young.find("host", host)[:_MOST_DRAWN_FROM]
         if not young:
             return self._stored.sample(host)
         if host not in self._samples:
-            members = {*self._stored.list_members(host)[:SAMPLE], *young}
+            members = {*self._stored.list_members(host)[:SAMPLE]}
+            members.update(self._young.by_key[key].member for key in young)
             drawn = draw_sample(sorted(members), describe_member, SAMPLE)
             self._samples[host] = {number_of(each[8:16]): each[16:] for each in drawn}
         return self._samples[host]

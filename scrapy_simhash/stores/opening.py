@@ -65,8 +65,8 @@ def open_store(  # noqa: PLR0913 - a store has so many sides
         The store, a context manager.
 
     Raises:
-        StoreUnusableError: the store cannot be opened; nothing was changed.
-        StoreMismatchError: the store was made with another recipe, seed, rule or table design.
+        StoreUnusableError: the store cannot be opened, or was made with another recipe, seed, rule
+            or table design; nothing was changed.
         ValueError: an argument is out of range.
     """
     from scrapy_simhash.stores.store import Store  # noqa: PLC0415 - loads numpy

@@ -15,7 +15,6 @@ from msgspec import structs
 from scrapy_simhash import __version__
 from scrapy_simhash.errors import (
     DamagedError,
-    StoreMismatchError,
     StoreUnusableError,
 )
 from scrapy_simhash.judging.documents import (
@@ -150,7 +149,7 @@ class Store(AbstractContextManager["Store"]):
         for name, given in self._wanted.items():
             if given not in {None, own := getattr(header, name)}:
                 shown = "" if name == "seed" else f": {own}, and {given} is wanted"
-                raise StoreMismatchError(
+                raise StoreUnusableError(
                     f"the store was made with another {name}{shown}. Set it back (SIMHASH_RULE, or "
                     "SIMHASH_TABLES = 'auto'), or name another SIMHASH_STORE (--store) and crawl "
                     "again; `scrapy simhash check --rebuild --tables` changes the design"
@@ -324,7 +323,7 @@ class Store(AbstractContextManager["Store"]):
             nothing leads any more.
 
         Raises:
-            StoreMismatchError: the design is not complete for the store's distance.
+            StoreUnusableError: the design is not complete for the store's distance.
             ValueError: there is no such design.
         """
 
@@ -399,7 +398,7 @@ def unpack_header(packed: bytes) -> Header:
 
 
 def choose_distance(distance: int | None, design: Design, rule: str) -> int:
-    """Return the distance to use, or raise a StoreMismatchError; None chooses the default."""
+    """Return the distance to use, or raise a StoreUnusableError; None chooses the default."""
     if rule not in DEFAULT_DISTANCE_BITS:
         raise ValueError(f"rule {rule!r} must be one of {', '.join(DEFAULT_DISTANCE_BITS)}")
     if distance is None:
@@ -408,5 +407,5 @@ def choose_distance(distance: int | None, design: Design, rule: str) -> int:
         design.flips_for(distance)
     except ValueError as error:
         settings = "SIMHASH_DISTANCE and SIMHASH_TABLES; `scrapy simhash check --rebuild` gives it"
-        raise StoreMismatchError(f"{error} ({settings} to a store)") from None
+        raise StoreUnusableError(f"{error} ({settings} to a store)") from None
     return distance

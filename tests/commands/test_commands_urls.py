@@ -32,14 +32,13 @@ def test_rules_are_shown_with_their_votes_and_pairs(run: Run, store: Path) -> No
     out = done.out
     assert_printable(out)
     assert out.startswith(
-        "site.example drop-parameter sid\n"
-        "    12 same, 0 different, 0 grey\n"
-        "    proven in /d/*\n"
-        f"    same: {SITE}/d/p0?sid=0 {SITE}/d/p0\n"
+        "rule: site.example drop-parameter sid\nproven in:\n  /d/*\n"
+        "grey: 0\nsame: 12\ndifferent: 0\npairs different: none\n"
+        f"pairs same:\n  {SITE}/d/p0?sid=0 {SITE}/d/p0\n"
     )
     assert done.err == ""
     (answer,) = run("urls", "--store", store, "--json").answers
-    assert (answer["directories"], answer["same"], answer["pairs_different"]) == (["/d/*"], 12, [])
+    assert (answer["proven_in"], answer["same"], answer["pairs_different"]) == (["/d/*"], 12, [])
     assert run("urls", "--store", store.parent / "none").exit_code == 2
 
 
@@ -69,4 +68,4 @@ def test_without_pairs_nothing_is_proposed_and_with_few_nothing_proven(
     fill(tmp_path, ((f"{SITE}/{name}", page(int(name[1]))) for name in names))
     done = run("urls", "--store", tmp_path)
     assert done.err.startswith("none is proven: that takes eleven pairs")
-    assert "site.example drop-parameter from\n    2 same, 0 different, 0 grey\n" in done.out
+    assert "rule: site.example drop-parameter from\nproven in: none\n" in done.out

@@ -9,7 +9,7 @@ from urllib.parse import quote
 import pytest
 
 from scrapy_simhash.config import Config
-from scrapy_simhash.crawl.running import place
+from scrapy_simhash.crawl.running import resolve_paths
 from scrapy_simhash.downloadermiddlewares import SimhashDownloaderMiddleware
 from scrapy_simhash.judge.client import Judges
 from scrapy_simhash.judge.messages import Opened
@@ -179,7 +179,7 @@ def test_a_relative_log_is_in_the_folder_of_the_project_or_in_the_current_one(
     monkeypatch.chdir(tmp_path / "inside")
     absolute = str(tmp_path / "inside" / "own.jsonl")
     for given, placed in (("own.jsonl", "own.jsonl"), (absolute, absolute)):
-        assert place(Config(log=given), "s").log == placed
+        assert resolve_paths(Config(log=given), "s").log == placed
     (tmp_path / "scrapy.cfg").touch()
     for given, placed in (("own.jsonl", str(tmp_path / "own.jsonl")), (absolute, absolute)):
-        assert place(Config(log=given), "s").log == placed
+        assert resolve_paths(Config(log=given), "s").log == placed

@@ -10,7 +10,7 @@ import xxhash
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from scrapy_simhash.errors import StoreMismatchError
+from scrapy_simhash.errors import StoreUnusableError
 from scrapy_simhash.judging.documents import Decision, Document, State
 from scrapy_simhash.pages.features import sketch_text
 from scrapy_simhash.stores.keys import DISSOLVED, keys_of
@@ -181,7 +181,7 @@ class StoreMachine(RuleBasedStateMachine):
     @rule(design=st.sampled_from(["4", "10", "16", "20", "6:3", None]))
     def rebuild(self, design: str | None) -> None:
         if parse_design(design or self.design).reach_bits < self.oracle.distance:
-            with pytest.raises(StoreMismatchError, match="is complete for"):
+            with pytest.raises(StoreUnusableError, match="is complete for"):
                 self.store.rebuild(design)
             return
         done = self.store.rebuild(design)

@@ -19,7 +19,7 @@ from scrapy_simhash.crawl.running import make_open
 from scrapy_simhash.errors import NotJudgedError, SettingError, StoreError
 from scrapy_simhash.judge import client
 from scrapy_simhash.judge.client import JudgeProcess, Judges
-from scrapy_simhash.judge.messages import Gone, Open, Said, Settled
+from scrapy_simhash.judge.messages import Open, Said, Settled
 from scrapy_simhash.pages.facts import Fetched
 from scrapy_simhash.pages.fingerprint import fingerprint_page
 from tests.helpers.crawling import list_states
@@ -156,7 +156,7 @@ async def test_a_judge_that_stands_still_while_pages_only_wait_is_replaced(
     async with judging(tmp_path) as judges:
         await judges.ask(fetched("0"), page(0).encode(), "drop", young=True)[1]
         waits = ask(judges, "copy", page(0, menu="Copy"))
-        await until(lambda: judges._judges[0].waiting)
+        await until(lambda: not only_judge(judges)._sent)
         monkeypatch.setattr(client, "_STILL_SECONDS", 2.0)
         await asyncio.sleep(2.5)  # it is awake, and has nothing to say
         assert judges.ends == 0
@@ -188,17 +188,6 @@ async def test_the_end_does_not_wait_for_a_judge_that_is_being_started(tmp_path:
         await until(lambda: judge._running is not before)
         await asyncio.wait_for(judges.close(), 20)
     assert list_judges() == set()
-
-
-async def test_what_is_told_while_a_judge_is_being_started_is_not_lost(tmp_path: Path) -> None:
-    async with judging(tmp_path) as judges:
-        await ask(judges, "0", page(0))
-        await asyncio.sleep(0.3)  # it is written
-        kill_judges()
-        await until(lambda: judges.ends)
-        judges.tell(Gone(fetched("0").identity))
-        assert await outcomes(ask(judges, "1", page(1))) == ["new"]
-    assert [*list_states(tmp_path)] == ["/1"]
 
 
 async def test_judges_that_die_all_the_time_let_pages_pass_for_a_while(

@@ -1,6 +1,5 @@
 """Young pages: found like others, waited for in bounds, written or forgotten; and who got what."""
 
-import random
 from collections.abc import Iterable, Iterator, Sequence
 from math import inf
 from pathlib import Path
@@ -19,7 +18,7 @@ from scrapy_simhash.judge.young import Young
 from scrapy_simhash.judging.documents import Document
 from scrapy_simhash.judging.hosts import SAMPLE, draw_sample
 from scrapy_simhash.pages.facts import EVERYONE, Facts, Reader
-from scrapy_simhash.stores.keys import describe_member, make_member, rank_by_keys
+from scrapy_simhash.stores.keys import rank_by_keys
 from scrapy_simhash.stores.store import Store
 from tests.helpers.crawling import list_states
 from tests.helpers.judging import Judging, fetched, judging
@@ -252,32 +251,6 @@ def test_no_page_is_young_while_all_others_are_to_be_written(
 
 def make_entry(number: int, fingerprint: int, url: str, **known: Any) -> Document:
     return Document(Facts(b"%d" % number, fingerprint, b"", url=url, **known), number=number)
-
-
-def make_page_of_host(number: int) -> Document:
-    url = f"http://site.example/{'ab'[number % 2]}/{number}"
-    sketch = random.Random(number).randbytes(768)  # noqa: S311 - no secret
-    return make_entry(number, number, url, sketch=sketch, suspicion=number % 3)
-
-
-@given(st.lists(st.integers(1, 60), max_size=150))
-def test_a_sample_is_drawn_as_from_all_pages_of_a_host(steps: list[int]) -> None:
-    """But for those that came before another one left it, as in the store."""
-    young, there, drawn = Young(0, set()), set[int](), list[bytes]()
-    for number in steps:
-        member = make_member(make_page_of_host(number), 0)
-        if number in there:
-            young.pop(number)
-            drawn = [each for each in drawn if each != member]
-        else:
-            young.add(number, make_page_of_host(number), is_new=True)
-            drawn = draw_sample(sorted([*drawn, member]), describe_member, SAMPLE)
-        there ^= {number}
-        assert young.samples.get("site.example", []) == drawn
-    for number in there:
-        young.pop(number)
-    assert not young.samples
-    assert not young._found
 
 
 @given(

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from scrapy_simhash.errors import SourceError
+from scrapy_simhash.errors import InspectionError
 from scrapy_simhash.pages.facts import MOST_BYTES
 from scrapy_simhash.transfer import Entry, Skipped, SourcePage, find_kind, read_source
 from tests.helpers.sourcing import (
@@ -52,7 +52,7 @@ def test_what_is_cut_is_read_to_the_cut(tmp_path: Path, name: str, missing: int)
     path, whole = tmp_path / name, MAKERS[name](PAGES)
     path.write_bytes(whole[: len(whole) - missing])
     found: list[Entry] = []
-    with pytest.raises(SourceError, match=r"cannot be read from record \d") as raised:
+    with pytest.raises(InspectionError, match=r"cannot be read from record \d") as raised:
         found.extend(read(path))
     assert str(path) in str(raised.value)
     assert as_pages(found).items() <= PAGES.items()
@@ -82,7 +82,7 @@ def test_a_damaged_warc_is_read_to_the_damage(
     path = tmp_path / "a.warc"
     path.write_bytes(octets)
     found: list[Entry] = []
-    with pytest.raises(SourceError, match=message):
+    with pytest.raises(InspectionError, match=message):
         found.extend(read(path, "warc"))
     assert len(found) in pages
 
@@ -129,7 +129,7 @@ def test_items_of_a_feed_without_a_page_are_passed_over(tmp_path: Path) -> None:
 def test_a_feed_with_other_fields(tmp_path: Path) -> None:
     path = tmp_path / "feed.jsonl"
     path.write_text('{"url": "http://a.example/", "source": "<html>"}')
-    with pytest.raises(SourceError, match="no item has the fields url and html or body"):
+    with pytest.raises(InspectionError, match="no item has the fields url and html or body"):
         list(read(path))
 
 
@@ -157,7 +157,7 @@ def test_a_folder(tmp_path: Path) -> None:
 )
 def test_a_table_that_is_none(tmp_path: Path, table: str, message: str) -> None:
     (tmp_path / "pages.csv").write_text(table)
-    with pytest.raises(SourceError, match=message):
+    with pytest.raises(InspectionError, match=message):
         list(read(tmp_path))
 
 

@@ -20,7 +20,7 @@ from w3lib.encoding import http_content_type_encoding
 
 from scrapy_simhash._printable import describe_error
 from scrapy_simhash.batch.spark.pairs import open_file_system, require_columns
-from scrapy_simhash.errors import InspectionError, NotJudgedError, SourceError
+from scrapy_simhash.errors import InspectionError, NotJudgedError
 from scrapy_simhash.judge.client import Judges
 from scrapy_simhash.judge.messages import Open
 from scrapy_simhash.judging.documents import list_fingerprints, make_document
@@ -315,7 +315,7 @@ def _read_file(path: Path, read_warc: ReadWarc) -> Iterator[dict[str, Any]]:
     try:
         for page in read_warc(path):
             yield _make_source_row(*page)
-    except (SourceError, OSError) as error:
+    except (InspectionError, OSError) as error:
         yield {"url": str(path), "reason": DAMAGED, "detail": str(error)}
 
 
