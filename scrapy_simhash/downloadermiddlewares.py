@@ -196,7 +196,7 @@ class SimhashDownloaderMiddleware:
         if self._looks:
             return
         for line in self.summary.list_lines():
-            details = self._details * (line.about == "judged" and self._log.path is not None)
+            details = self._details * (line.about == "hosts" and self._log.path is not None)
             level = logging.WARNING if line.warns else logging.INFO
             self._logger.log(level, "%s%s", line.said, details)
 

@@ -84,7 +84,7 @@ class Summary:
     def list_lines(self) -> Iterator[Line]:
         """List the lines that have something to say, five at most."""
         if self.judged:
-            yield Line("judged", self._sum_up())
+            yield Line("hosts", self._sum_up())
         if passed := self._describe_not_judged():
             yield Line("not-judged", passed, warns=True)
         if self.not_followed:

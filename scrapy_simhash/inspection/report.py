@@ -38,6 +38,7 @@ from scrapy_simhash.judge.log import (
     read_log,
     require_log,
 )
+from scrapy_simhash.pages.addresses import host_of
 from scrapy_simhash.pages.facts import MOSTLY_NEW
 from scrapy_simhash.stores.opening import open_as_it_is
 
@@ -49,11 +50,13 @@ if TYPE_CHECKING:
     from scrapy_simhash.judging.documents import Decision, Document
     from scrapy_simhash.stores.store import Store
 
-_LINKS_SHOWN = 10
+_HOSTS_SHOWN, _LINKS_SHOWN = 20, 10
 _MOST_DROPS = 30
 _MOST_OF_A_GROUP = 3
 _MOST_DOUBTFUL = 2_000  # as many are looked through for these
 _DRAWN = 30  # would-be drops; of so many without a wrong one, less than a tenth is (95 %)
+# What judged pages come to: all, or those of a host.
+_SUMS = ("judged", "near_duplicates", "dropped", "dropped_bytes")
 
 
 class Figures:
@@ -62,6 +65,7 @@ class Figures:
     def __init__(self) -> None:
         self.crawls = Counter[str]()  # their pages, in the order of their beginning
         self._times: tuple[float, float] | None = None  # when the first and the last page came
+        self._hosts: defaultdict[str, Counter[str]] = defaultdict(Counter)
         self.summary = Summary()
         self._doubtful: list[Decision] = []
         self.drawn: list[Decision] = []  # at random, of those that would be dropped
@@ -84,12 +88,22 @@ class Figures:
             return
         self.summary.add(decision)
         if decision.reason not in LEFT_OUT:
-            self.crawls[decision.crawl] += 1
-            if time := decision.time:
-                first, last = self._times or (time, time)
-                self._times = min(first, time), max(last, time)
+            self._count_page(decision)
         if status == "near_duplicate":
             self._add_near_duplicate(decision)
+
+    def _count_page(self, decision: Decision) -> None:
+        """Count a page that was judged, or should have been, for its crawl and its host."""
+        self.crawls[decision.crawl] += 1
+        if time := decision.time:
+            first, last = self._times or (time, time)
+            self._times = min(first, time), max(last, time)
+        if decision.is_judged:
+            host, repeats = self._hosts[host_of(decision.url)], decision.status == "near_duplicate"
+            host["judged"] += 1
+            host["near_duplicates"] += repeats
+            host["dropped"] += repeats and decision.action in DROPPING
+            host["dropped_bytes"] += (decision.body_bytes or 0) * (decision.action == "drop")
 
     def _add_near_duplicate(self, decision: Decision) -> None:
         if decision.action == "flag":
@@ -123,14 +137,16 @@ class Figures:
 
     def describe(self) -> dict[str, Any]:
         """Return all figures that need no store, ready for JSON."""
+        hosts = sorted(self._hosts.items(), key=lambda host: (-host[1]["judged"], host[0]))
+        sums = {name: sum(host[name] for _, host in hosts) for name in _SUMS}
         first_time, last_time = self._times or (None, None)
-        actions = self.summary.actions
+        pages = self.crawls.total()
         return {
             "first_time": first_time,
             "last_time": last_time,
-            "judged": self.summary.judged,
-            "near_duplicates": actions.total(),
-            "dropped": sum(actions[each] for each in DROPPING),
+            "pages": pages,
+            "not_judged": pages - sums["judged"],
+            **sums,
             "crawls": [{"crawl": name, "pages": n} for name, n in self.crawls.items()],
             "links_listed": sum(found.pages for found in self._listed.values()),
             "not_followed": [
@@ -139,6 +155,8 @@ class Figures:
             ][:_LINKS_SHOWN],
             "doubtful": list(self.summary.alerts.list_told()),
             "parted_by": self.summary.look_alikes.list_kinds(),
+            "hosts": [{"host": host, **sums} for host, sums in hosts[:_HOSTS_SHOWN]],
+            "other_hosts": max(0, len(hosts) - _HOSTS_SHOWN),
         }
 
 
@@ -251,6 +269,7 @@ def _render(**values: object) -> bytes:
         "shown": show,
         "count": "{:,}".format,
         "plural": plural,
+        "share": lambda part, whole: f"{100 * part / max(1, whole):.1f} %",
         "moment": lambda seconds: f"{format_time(seconds)} UTC",
     }
     environment.tests["link"] = _LINK.fullmatch

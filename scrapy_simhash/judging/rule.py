@@ -139,7 +139,7 @@ class Form(NamedTuple):
         begin: of their titles.
         end: of these.
         words: hashes of those that all say, ascending.
-        headings: of some of them.
+        headings: of some of them, or titles.
     """
 
     begin: str
@@ -151,7 +151,7 @@ class Form(NamedTuple):
     def make(cls, page: Page) -> Form:
         """Make what one page has."""
         title, words = page.facts.title, np.unique(page.words.hashes)
-        return cls(title, title, words, frozenset((page.facts.heading,)))
+        return cls(title, title, words, frozenset((page.facts.heading or title,)))
 
     def join(self, other: Form) -> Form:
         """Return what these and other pages have in common."""
@@ -184,7 +184,7 @@ def list_parts(url: str) -> set[str]:
     """List parts of an address that many pages may have: host, outer names, and parameters.
 
     >>> sorted(list_parts("http://a.example/print/jobs/17?lang=en"))
-    ['-1/17', '-2/jobs', '/print', '//jobs', '?lang', 'a.example']
+    ['-1/17', '-2/jobs', '//jobs', '/print', '?lang', 'a.example']
     """
     address = parse_address(url)
     if address is None:

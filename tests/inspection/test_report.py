@@ -56,15 +56,15 @@ def test_pages_are_counted(tmp_path: Path) -> None:
     with log.open("a", encoding="ascii") as file:
         file.write('{"url": "http://site.example/half')
     figures = report(tmp_path, log_path=str(log))
-    assert figures["judged"] == 39
+    assert (figures["pages"], figures["judged"], figures["not_judged"]) == (40, 39, 1)
     assert figures["near_duplicates"] == 30
-    assert figures["dropped"] == 22
+    assert (figures["dropped"], figures["dropped_bytes"]) == (22, 22_000)
     said = (
         "Judged 39 pages: 9 new, 30 near-duplicates (77 %): 22 dropped with 44 links, 8 flagged, "
         "with 16 links that drop would not follow. 2 did not come through: no page is dropped for "
         "these."
     )
-    assert figures["said"]["judged"] == said
+    assert figures["said"]["hosts"] == said
     assert [crawl["pages"] for crawl in figures["crawls"]] == [38, 2]
     assert (figures["first_time"], figures["last_time"]) == (START, START + 390)
     # The last line is cut, and not damaged.
@@ -80,7 +80,7 @@ def test_what_would_be_dropped_is_drawn_at_random_and_weighed(tmp_path: Path) ->
     for _ in range(2):
         figures = report(tmp_path, lines=[make_decision(0), *drops])
         assert (figures["drawn"], figures["dropped"]) == (30, 0)
-        assert figures["said"]["judged"] == (
+        assert figures["said"]["hosts"] == (
             "Judged 41 pages: 1 new, 40 near-duplicates (98 %) flagged, with 80 links that drop "
             "would not follow."
         )
@@ -100,7 +100,8 @@ def test_a_log_of_many_hosts_long_words_and_other_versions(tmp_path: Path) -> No
     ]
     other = make_decision(1, status="unjudged", crawl="forged\n2026")
     figures = report(tmp_path, lines=[*hosts, *long, other, "{}", "[]", '{"url": 1}'])
-    assert (figures["judged"], figures["damaged_lines"]) == (10_020, 3)
+    assert (figures["judged"], figures["not_judged"], figures["damaged_lines"]) == (10_020, 1, 3)
+    assert (len(figures["hosts"]), figures["other_hosts"]) == (20, 9_980)
     assert figures["file_bytes"] < 100_000
     html = (tmp_path / "report.html").read_text("utf-8")
     assert "\u202e" not in html
@@ -120,7 +121,7 @@ def test_the_last_crawl_is_no_import(tmp_path: Path) -> None:
 
 def test_log_and_store(store: Path, tmp_path: Path) -> None:
     figures = report(tmp_path, store)
-    assert (figures["judged"], figures["near_duplicates"], figures["missing"]) == (10, 7, [])
+    assert (figures["pages"], figures["near_duplicates"], figures["missing"]) == (10, 7, [])
     html = (tmp_path / "report.html").read_text("utf-8")
     assert html.count("<summary>Side by side") == figures["drops"] == 6  # of a page three
     assert re.search("<mark>changed7x", html)
@@ -174,7 +175,7 @@ def test_file_that_is_there_is_kept(run: Run, store: Path) -> None:
     answer = run.answer("report", "--store", store)
     assert answer["file"] == "report.html"
     assert answer["file_bytes"] == Path("report.html").stat().st_size
-    assert {"said", "doubtful"} <= set(answer)
+    assert {"hosts", "doubtful"} <= set(answer)
 
 
 def test_a_page_of_several_crawls_is_shown_once(tmp_path: Path) -> None:
@@ -186,7 +187,7 @@ def test_a_page_of_several_crawls_is_shown_once(tmp_path: Path) -> None:
     assert figures["drops"] == 4
     last = report(tmp_path, lines=[*lines, make_decision(9, crawl="crawl-2")], crawl="last")
     assert [crawl["crawl"] for crawl in last["crawls"]] == ["crawl-3"]
-    assert (last["judged"], last["near_duplicates"]) == (5, 4)
+    assert (last["pages"], last["near_duplicates"]) == (5, 4)
 
 
 def test_links_that_only_dropped_pages_had_stand_by_page(tmp_path: Path) -> None:
@@ -196,7 +197,7 @@ def test_links_that_only_dropped_pages_had_stand_by_page(tmp_path: Path) -> None
     ]
     lines = [make_decision(0), make_drop(1), *links]
     figures = report(tmp_path, lines=lines)
-    assert (figures["judged"], figures["links_listed"]) == (2, 3)
+    assert (figures["pages"], figures["links_listed"]) == (2, 3)
     said = "Not followed: 3,681 links that only dropped pages had."
     assert figures["said"]["links"] == said
     (found,) = figures["not_followed"]
