@@ -90,7 +90,8 @@ class Refetches:
         self._attempts = Counter[_Place]()
         self._in_vain = Counter[_Place]()
         self._passed = Counter[_Place]()  # pages in doubt passed over since the last one
-        self._checks = Counter[str]()
+        # Without those that confirmed something, as many.
+        self._checks, self._paid_checks = Counter[str](), Counter[str]()
         self._rests = Counter[str]()
         self._checked: set[tuple[str, int]] = set()  # places, and the documents asked for them
         # Slots of a place that changed on what was checked, and whether that was a dropped page.
@@ -225,10 +226,13 @@ class Refetches:
             if same and self._ask_once_more(asked, answer, seconds, _MOST_ASKED):
                 return True
             noise.refute(url, same)
-            everywhere = f"{asked.place.partition('/')[0]}/*"
-            self._confirmed |= {
-                (place, slot, is_page) for slot in slots for place in (asked.place, everywhere)
-            }
+            host = asked.place.partition("/")[0]
+            places = asked.place, f"{host}/*"
+            confirmed = {(place, slot, is_page) for slot in slots for place in places}
+            if confirmed - self._confirmed and not same and self._paid_checks[host] < self._most:
+                self._paid_checks[host] += 1
+                self._checks[host] -= 1
+            self._confirmed |= confirmed
             return False
         latest = learn(asked.second or first, answer)
         changes = [*{each.slot: each for each in (*latest, *asked.changed)}.values()]

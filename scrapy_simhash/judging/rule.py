@@ -88,8 +88,8 @@ _TWO_DATA = "little text and much data, from which a browser may draw two pages"
 OTHER_REST = "other words beyond those that are kept"
 # So many names of an address are its outer ones, from either end.
 _OUTER = 2
-# Of what titles begin and end with, whole words.
-_BEGIN, _END = re.compile(r"(?s).*\W"), re.compile(r"(?s)\W.*")
+# Of what titles begin and end with, what signs set off: "Tea - Print", but not "Red tea".
+_BEGIN, _END = re.compile(r".*[^\w\s]\s"), re.compile(r"\s[^\w\s].*| \(.*")
 _A_NUMBER = re.compile(r"\d")
 _IDENTIFIER = re.compile(r"/((?=(?:[^/\d]*\d){3})(?![^/]*\d\.\d)[^/]+)/[^/]+$")
 
@@ -184,7 +184,7 @@ def list_parts(url: str) -> set[str]:
     """List parts of an address that many pages may have: host, outer names, and parameters.
 
     >>> sorted(list_parts("http://a.example/print/jobs/17?lang=en"))
-    ['-1/17', '-2/jobs', '//jobs', '/print', '?lang', 'a.example']
+    ['-1/17', '-2/jobs', '//jobs', '/print', '?lang=en', 'a.example']
     """
     address = parse_address(url)
     if address is None:
@@ -192,7 +192,7 @@ def list_parts(url: str) -> set[str]:
     path = [name for name in address.path if name]
     parts = {"/" * n + name for n, name in enumerate(path[:_OUTER], 1)}
     parts |= {f"-{n}/{name}" for n, name in enumerate(path[: -_OUTER - 1 : -1], 1)}
-    return parts | {f"?{pair.partition('=')[0]}" for pair in address.query} | {address.host}
+    return parts | {f"?{pair}" for pair in address.query} | {address.host}
 
 
 NO_FORMS: Mapping[str, Form] = {}
@@ -322,8 +322,13 @@ class Site:
         more = {*one.path} - {*other.path}
         if any(map(_A_NUMBER.search, more)):
             return None
-        found = (self.forms.get(part) for part in list_parts(mine) - list_parts(theirs))
-        forms = [form for form in found if form and form.is_known]
+        parts = list_parts(mine) - list_parts(theirs)
+        forms = [form for part in parts if (form := self.forms.get(part)) and form.is_known]
+        # A parameter with several values chooses what a page shows.
+        names = {f"{part.partition('=')[0]}=" for part in parts if part[0] == "?"}
+        known = Counter(part.partition("=")[0] + "=" for part in self.forms if part[0] == "?")
+        if any(known[name] > 1 for name in names):
+            return None
         return reduce(Form.merge, forms) if forms else None
 
     def are_two_folders(self, first: str, second: str) -> bool:
@@ -510,8 +515,7 @@ def _part_other_names(pair: _Pair) -> Iterator[str]:
             yield shown
     yield OTHER_REST * _says_other_rest(page, kept)
     for side, whose in ((pair.side, "this page"), (pair.other, "the kept page")):
-        is_whole = side is pair.other and pair.view is not None
-        if side.own.sum() > INSERTED_SHARE * pair.common and not is_whole:
+        if _says_much_more(pair, side):
             yield f"own words of {whose}: {side.words.show(side.own)!r}"
     yield _find_replaced(pair)
     if pair.view is None:
@@ -526,6 +530,19 @@ def _part_other_names(pair: _Pair) -> Iterator[str]:
         yield _TWO_DATA * (count_data_bits(page, kept) > MOST_BITS_OF_ONE_DATA)
     if pair.gaps and pair.common < (LEAST_COMMON if known else LEAST_COMMON_UNKNOWN):
         yield f"{pair.common} words in common that are no template"
+
+
+def _says_much_more(pair: _Pair, side: Side) -> bool:
+    """Whether one of two pages says too much that the other one does not, beside what they share.
+
+    Of the page of a view that counts which stands among what they share: around it a view leaves
+    out what it likes, and of a list that shows some rows the others stand among them.
+    """
+    own = side.own
+    if side is pair.other and pair.view is not None and side.common.any():
+        places = np.flatnonzero(side.common)
+        own = own[places[0] : places[-1] + 1]
+    return bool(own.sum() > INSERTED_SHARE * pair.common)
 
 
 def _says_other_rest(page: Page, kept: Page) -> bool:

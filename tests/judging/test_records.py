@@ -300,7 +300,7 @@ def test_a_print_view_has_a_title_and_its_page_s_address(view: str) -> None:
     for number in range(16):
         title, page = make_article(number).split("</title>")
         more = "".join(f"<p>{make_words(number * 50 + n, 30)}" for n in range(12))
-        full = page.replace("<footer>", f"{more}<footer>")
+        full = page.replace("<footer>", f"<aside>{more}</aside><footer>")
         printed = f"{page.partition('<footer>')[0]}<p>Printed from {host}/p/{number}"
         pages.append((f"/p/{number}", f"{title} - Shop</title>{full}"))
         pages.append((view.format(number), f"{title} - Print</title>{printed}"))
