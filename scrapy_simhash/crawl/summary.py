@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 from scrapy_simhash._printable import plural, quote, show_share
 from scrapy_simhash.crawl.policy import LEFT_OUT
 from scrapy_simhash.judge.log import FOLLOW, LOSING, PASS
-from scrapy_simhash.judging.documents import JUDGED, STAYS
+from scrapy_simhash.judging.documents import ASKS_NO_MORE, JUDGED, STAYS
 from scrapy_simhash.pages.addresses import find_parameter, find_places
 from scrapy_simhash.pages.facts import MOSTLY_NEW
 
@@ -332,12 +332,13 @@ class LookAlikes:
     """Counts kept pages that look like another one, by the words that part them."""
 
     def __init__(self) -> None:
-        self._pages = 0
+        self._pages = self._not_asked = 0
         self._kinds: dict[str, dict[str, Any]] = {}  # each with its number of pages, and the first
 
     def add(self, decision: Decision) -> None:
         """Count a page that is one."""
         self._pages += 1
+        self._not_asked += any(ASKS_NO_MORE in each for each in decision.nearest_tests)
         words = _NUMBER.sub("0", decision.parted_by).split()
         kind = " ".join(words[:_WORDS_OF_KIND])
         if kind in self._kinds or len(self._kinds) < _MOST_KINDS:
@@ -354,10 +355,12 @@ class LookAlikes:
         named = [f"{quote(each['words'])} ({each['pages']:,})" for each in ranked]
         parts = ", ".join(named) if self._pages > 1 else quote(ranked[0]["words"])
         others = " and others" * (len(self._kinds) > len(ranked))
+        more = f", and a higher SIMHASH_REFETCH finds more of it ({self._not_asked:,})"
+        more *= bool(self._not_asked)
         return (
-            f"{plural(self._pages, 'page')} that look{'s' * (self._pages == 1)} like another one "
-            f"but for {parts}{others}; SIMHASH_IGNORE leaves out what changes at every fetch: "
-            f"scrapy simhash explain {quote(ranked[0]['url'])}"
+            f"{plural(self._pages, 'page')} that look{'s' * (self._pages == 1)} like another one; "
+            f"first to differ: {parts}{others}; SIMHASH_IGNORE leaves out what changes at every "
+            f"fetch{more}: scrapy simhash explain {quote(ranked[0]['url'])}"
         )
 
     def list_kinds(self) -> list[dict[str, Any]]:

@@ -7,6 +7,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from scrapy_simhash.judge.messages import Refetch
+from scrapy_simhash.judging.documents import ASKS_NO_MORE
 from scrapy_simhash.judging.matching import ASKED
 from scrapy_simhash.judging.noise import folder_of
 from scrapy_simhash.judging.slots import compare_values, learn
@@ -107,16 +108,16 @@ class Refetches:
         place = host, _, far = _place(doubt)
         doubts = self._doubts[host, True], self._doubts[host, False]
         if sum(doubts) >= self._most or (far and doubts[0] >= _SHARE_OF_FAR * self._most):
-            return f"SIMHASH_REFETCH allows {self._most} doubts in vain a host, and these were had"
+            return f"{ASKS_NO_MORE}it asked {self._most} times here of which no drop came"
         if self._doubts.total() >= self._find_bound() * (_SHARE_OF_FAR if far else 1):
-            return f"{_SHARE_OF_PAGES:.0%} of the pages of the crawl were asked for once more"
+            return f"{ASKS_NO_MORE}{_SHARE_OF_PAGES:.0%} of the pages were asked for again"
         for counts in (self._attempts, self._passed, self._rests):
             if len(counts) > _MOST_REMEMBERED:
                 counts.clear()
         for looked, most in ((place, _ATTEMPTS), ((host, "*", far), 2 * _ATTEMPTS)):
             self._attempts[looked] += 1
             if self._attempts[looked] > most * self._most:
-                return "this folder was looked at often enough"
+                return f"{ASKS_NO_MORE}it looked at this folder often enough"
         return ""
 
     def is_in_vain(self, doubt: Doubt) -> bool:

@@ -29,6 +29,7 @@ _Share = Annotated[float, msgspec.Meta(ge=0, le=1)]
 _Count = Annotated[int, msgspec.Meta(ge=0, le=2**53)]
 JUDGED = {"new", "near_duplicate", "revisit"}  # statuses of pages that were compared
 STAYS = "not taken for what changes by itself: "  # and why, in tests of a kept page
+ASKS_NO_MORE = "SIMHASH_REFETCH asks for no more: "  # and why, behind that
 # A document that more crawls got than these is not known to be of the oldest.
 _CRAWLS_KEPT = 4
 

@@ -9,7 +9,8 @@ from math import inf
 from typing import TYPE_CHECKING, TypeVar
 
 from scrapy_simhash.judging.noise import Noise
-from scrapy_simhash.judging.rule import LEAST_KNOWN, MET, UNKNOWN, Form, Site, list_parts
+from scrapy_simhash.judging.rule import LEAST_KNOWN, MET, UNKNOWN, Site
+from scrapy_simhash.judging.views import Views
 from scrapy_simhash.judging.words import Page
 from scrapy_simhash.pages.addresses import host_of
 
@@ -31,8 +32,8 @@ _OF_FORM = 2
 _WORDS_REMEMBERED = 700_000
 # Of some kB each.
 _HOSTS_REMEMBERED = 10_000
-# Parts of addresses that are remembered of a host, some kB for each of its latest pages.
-_FORMS_REMEMBERED, _HOSTS_WITH_FORMS = 64, 256
+# Of some 100 kB each.
+_HOSTS_WITH_VIEWS = 256
 # Pages with words of their own that are dropped for one declared address: two views of a page.
 _MOST_CLAIMS = 2
 
@@ -78,7 +79,7 @@ class Hosts:
         self._sites = OrderedDict[str, tuple["Hashable", dict[tuple[int, bytes], Page], Site]]()
         self._words = 0  # of all these pages
         self._find_noise = lru_cache(_HOSTS_REMEMBERED)(lambda _: Noise())
-        self._find_forms = lru_cache(_HOSTS_WITH_FORMS)(lambda _: OrderedDict[str, Form]())
+        self._find_views = lru_cache(_HOSTS_WITH_VIEWS)(lambda _: Views())
         # By the address, the words that only pages have that were dropped where it was declared.
         self._find_claims = lru_cache(_HOSTS_REMEMBERED)(lambda _: dict[bytes, frozenset[str]]())
 
@@ -111,13 +112,7 @@ class Hosts:
     def note(self, page: Page) -> None:
         """Note what a page shows of its host, whatever becomes of it."""
         self.get_noise(page.facts.url).note_page(page)
-        forms, own = self._find_forms(host_of(page.facts.url)), Form.make(page)
-        for part in list_parts(page.facts.url):
-            forms[part] = forms[part].join(own) if part in forms else own
-            forms.move_to_end(part)
-        while len(forms) > _FORMS_REMEMBERED:
-            own_part = (part for part, form in forms.items() if not form.is_known)
-            del forms[next(own_part, next(iter(forms)))]
+        self._find_views(host_of(page.facts.url)).note(page)
 
     def clean(self, page: Page) -> Page:
         """Return a page without all that changes by itself on its host."""
@@ -171,7 +166,7 @@ class Hosts:
             }
             pages = {each: pages[each] for each in sample.items() if each in pages}
             cleaned = {number: self.clean(page) for (number, _), page in pages.items()}
-            site = Site(cleaned, forms=self._find_forms(host))
+            site = Site(cleaned, views=self._find_views(host))
             self._sites[host] = told, pages, site
             self._words += _count_words(pages) - words_before
         self._sites.move_to_end(host)

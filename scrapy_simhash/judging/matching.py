@@ -41,9 +41,9 @@ from scrapy_simhash.judging.rule import (
     find_declared,
     find_names_apart,
     judge,
-    name_view,
 )
 from scrapy_simhash.judging.slots import Slots, learn, may_be_doubted, show_standing
+from scrapy_simhash.judging.views import name_view
 from scrapy_simhash.judging.words import Page, compare_words, find_signs
 from scrapy_simhash.pages.addresses import are_of_one_origin, host_of, parse_address, plain_form
 from scrapy_simhash.pages.facts import unpack
@@ -265,9 +265,9 @@ class Judge:
         if any(each.facts[1].heading == facts.heading for each in found):
             page = Page.make(facts, unpack(document.wording))
             self.hosts.note(page)
-        sites_of = self._find_sites(facts, found, own)
-        compared = [each for each in found if each.number not in sites_of]
-        wordings = self.documents.get_wordings(sites_of)
+        named = self._find_named(facts, found, own)
+        compared = [each for each in found if each.number not in named]
+        wordings = self.documents.get_wordings(named)
         if not wordings:
             return compared
         page = page or Page.make(facts, unpack(document.wording))
@@ -275,8 +275,8 @@ class Judge:
             number, other = candidate.number, candidate.facts[1]
             if number not in wordings:
                 continue
-            sites = sites_of[number]
-            mine = page.rename(name_view(facts, other, sites[0]))
+            called, sites = named[number]
+            mine = page if called is facts else page.rename(called)
             kept = Page.make(other, wordings[number])
             if self.trusted is None:
                 pages = self.hosts.clean_both(mine, kept)
@@ -295,20 +295,22 @@ class Judge:
             self._find_doubt(page, compared)
         return compared
 
-    def _find_sites(
+    def _find_named(
         self, facts: Facts, found: Sequence[Candidate], own: int
-    ) -> dict[int, tuple[Site, Site]]:
-        """Find the sites of a page and of each candidate that has no other name."""
-        sites_of: dict[int, tuple[Site, Site]] = {}
+    ) -> dict[int, tuple[Facts, tuple[Site, Site]]]:
+        """Find of each candidate that has no other name what the page is called, and both sites."""
+        named: dict[int, tuple[Facts, tuple[Site, Site]]] = {}
         for candidate in found:
             other = candidate.facts[1]
             without = own, candidate.number
             sites = self.hosts.find_both(self.documents, facts, other, without)
-            if why := find_names_apart(name_view(facts, other, sites[0]), other, *sites):
+            one = facts.title == other.title
+            mine = facts if one else name_view(facts, other, sites[0].views)
+            if why := find_names_apart(mine, other, *sites):
                 _rule(candidate, Ruling(one=False, why=why))
             else:
-                sites_of[candidate.number] = sites
-        return sites_of
+                named[candidate.number] = mine, sites
+        return named
 
     def _doubt_declared(self, said: Ruling, page: Facts, kept: Facts) -> Ruling:
         """Keep a page whose site declares one address for whatever it says."""
@@ -373,7 +375,7 @@ class Judge:
             asked = itself if bar else kept
             return bar if bar and is_told else asked._replace(sought=tuple(sought))
         # Or the view of a page may have the time when it was made, of which that shows nothing.
-        is_view = sites[0].find_view(page.facts.url, pages[1].facts.url) is not None
+        is_view = sites[0].views.find(page.facts.url, pages[1].facts.url) is not None
         if is_view and (bar or not find_bar(itself)):
             side = compare_words(pages[0].words, pages[1].words, sites[0].mark(pages[0].words))
             numbers = side.own & side.words.numbers

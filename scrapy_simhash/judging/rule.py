@@ -13,13 +13,12 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache, reduce
 from itertools import compress
 from operator import and_
-from os.path import commonprefix
 from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import unquote
 
 import numpy as np
-from msgspec import structs
 
+from scrapy_simhash.judging.views import NO_VIEWS, Form, Views
 from scrapy_simhash.judging.words import (
     Counts,
     Side,
@@ -28,7 +27,7 @@ from scrapy_simhash.judging.words import (
     count_same,
     find_gaps,
     find_signs,
-    leave_out,
+    leave_out_addresses,
     read_name,
 )
 from scrapy_simhash.pages.addresses import (
@@ -43,7 +42,7 @@ from scrapy_simhash.pages.features import normalise, tokenise
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
-    from scrapy_simhash.judging.words import Gap, Hashes, Marks, Name, Page
+    from scrapy_simhash.judging.words import Gap, Marks, Name, Page
     from scrapy_simhash.pages.facts import Facts
 
 # A host is known from so many pages; what a fifth of them have, three at least, is template.
@@ -86,10 +85,6 @@ _CELL_WORDS, _MOST_CELLS = 4, 2
 _SHARE_OF_ENDS = 0.03
 _TWO_DATA = "little text and much data, from which a browser may draw two pages"
 OTHER_REST = "other words beyond those that are kept"
-# So many names of an address are its outer ones, from either end.
-_OUTER = 2
-# Of what titles begin and end with, what signs set off: "Tea - Print", but not "Red tea".
-_BEGIN, _END = re.compile(r".*[^\w\s]\s"), re.compile(r"\s[^\w\s].*| \(.*")
 _A_NUMBER = re.compile(r"\d")
 _IDENTIFIER = re.compile(r"/((?=(?:[^/\d]*\d){3})(?![^/]*\d\.\d)[^/]+)/[^/]+$")
 
@@ -132,79 +127,13 @@ def _key_words(name: Name) -> list[tuple[str, str, str]]:
     return keyed
 
 
-class Form(NamedTuple):
-    """What all pages have in common whose addresses have one part, see `list_parts`.
-
-    Attributes:
-        begin: of their titles.
-        end: of these.
-        words: hashes of those that all say, ascending.
-        headings: of some of them, or titles.
-    """
-
-    begin: str
-    end: str
-    words: Hashes
-    headings: frozenset[str]
-
-    @classmethod
-    def make(cls, page: Page) -> Form:
-        """Make what one page has."""
-        title, words = page.facts.title, np.unique(page.words.hashes)
-        return cls(title, title, words, frozenset((page.facts.heading or title,)))
-
-    def join(self, other: Form) -> Form:
-        """Return what these and other pages have in common."""
-        return Form(
-            commonprefix([self.begin, other.begin]),  # noqa: RUF071 - of characters
-            commonprefix([self.end[::-1], other.end[::-1]])[::-1],  # noqa: RUF071
-            np.intersect1d(self.words, other.words, assume_unique=True),
-            self.headings if self.is_known else self.headings | other.headings,
-        )
-
-    def merge(self, other: Form) -> Form:
-        """Return what a page has that is of these and of others."""
-        begins, ends = (self.begin, other.begin), (self.end, other.end)
-        words = np.union1d(self.words, other.words)
-        return self._replace(begin=max(begins, key=len), end=max(ends, key=len), words=words)
-
-    @property
-    def is_known(self) -> bool:
-        """Whether enough pages were met to tell what is their own."""
-        return len(self.headings) >= LEAST_OF_TEMPLATE
-
-    def cut(self, title: str) -> str:
-        """Cut out of a title what all have, in whole words."""
-        begin, end = _BEGIN.match(self.begin), _END.search(self.end)
-        size = len(end[0]) if end else 0
-        return title[len(begin[0]) if begin else 0 : len(title) - size].strip()
-
-
-def list_parts(url: str) -> set[str]:
-    """List parts of an address that many pages may have: host, outer names, and parameters.
-
-    >>> sorted(list_parts("http://a.example/print/jobs/17?lang=en"))
-    ['-1/17', '-2/jobs', '//jobs', '/print', '?lang=en', 'a.example']
-    """
-    address = parse_address(url)
-    if address is None:
-        return set()
-    path = [name for name in address.path if name]
-    parts = {"/" * n + name for n, name in enumerate(path[:_OUTER], 1)}
-    parts |= {f"-{n}/{name}" for n, name in enumerate(path[: -_OUTER - 1 : -1], 1)}
-    return parts | {f"?{pair}" for pair in address.query} | {address.host}
-
-
-NO_FORMS: Mapping[str, Form] = {}
-
-
 class Site:
     """A sample of the pages of a host, without those that are compared.
 
     Args:
         pages: of the sample, by number.
         is_met: pages of the host are kept, too few as they may be.
-        forms: what pages have in common, by the parts of their addresses; all that were met.
+        views: what is known of those.
 
     Attributes:
         sample: as given.
@@ -217,9 +146,9 @@ class Site:
         pages: Mapping[int, Page],
         *,
         is_met: bool = False,
-        forms: Mapping[str, Form] = NO_FORMS,
+        views: Views = NO_VIEWS,
     ) -> None:
-        self.sample, self.forms = dict(pages), forms
+        self.sample, self.views = dict(pages), views
         self._is_met = is_met or bool(pages)
         self.known = len(pages) >= LEAST_KNOWN
         self.pages = [*pages.values()] if self.known else []
@@ -229,7 +158,7 @@ class Site:
         rest = {number: page for number, page in self.sample.items() if number not in numbers}
         if len(rest) == len(self.sample):
             return self
-        return Site(rest, is_met=True, forms=self.forms)
+        return Site(rest, is_met=True, views=self.views)
 
     @cached_property
     def counted(self) -> Counts:
@@ -310,27 +239,6 @@ class Site:
             and address.path[:depth] != other.path[:depth]
         ]
 
-    def find_view(self, mine: str, theirs: str) -> Form | None:
-        """Find what all such views have as the one of two addresses is of the other one's page.
-
-        None if it is none: its address is that of the page with a name, host or parameter more.
-        """
-        one, other = parse_address(mine), parse_address(theirs)
-        rest = iter(one.path) if one else iter(())
-        if one is None or other is None or not all(name in rest for name in other.path):
-            return None
-        more = {*one.path} - {*other.path}
-        if any(map(_A_NUMBER.search, more)):
-            return None
-        parts = list_parts(mine) - list_parts(theirs)
-        forms = [form for part in parts if (form := self.forms.get(part)) and form.is_known]
-        # A parameter with several values chooses what a page shows.
-        names = {f"{part.partition('=')[0]}=" for part in parts if part[0] == "?"}
-        known = Counter(part.partition("=")[0] + "=" for part in self.forms if part[0] == "?")
-        if any(known[name] > 1 for name in names):
-            return None
-        return reduce(Form.merge, forms) if forms else None
-
     def are_two_folders(self, first: str, second: str) -> bool:
         """Whether folders make two addresses with one name two: /7/view, /8/view; /rome/rooms.
 
@@ -361,20 +269,6 @@ class Site:
         return not any(each[: depth + 1] in folders for each in others)
 
 
-def name_view(page: Facts, kept: Facts, site: Site) -> Facts:
-    """Return a page, under the title of the kept one if it is a view of that with its heading.
-
-    That is if what no other such view has in its title begins that of the page: "Tea - Print",
-    "Tea | Board".
-    """
-    if page.title != kept.title and page.heading == kept.heading != "":
-        view = site.find_view(page.url, kept.url)
-        own = view.cut(page.title) if view else ""
-        if own and re.match(rf"{re.escape(own)}(?!\w)", kept.title):
-            return structs.replace(page, title=kept.title)
-    return page
-
-
 UNKNOWN = Site({})
 MET = Site({}, is_met=True)
 
@@ -399,7 +293,7 @@ def judge(page: Page, kept: Page, site: Site, other_site: Site) -> Ruling:
         other_site: of the kept one; both are known, or none is.
     """
     urls = page.facts.url, kept.facts.url
-    page, kept = leave_out(page, urls[1]), leave_out(kept, urls[0])
+    page, kept = leave_out_addresses(page, kept)
     one_address = _is_one_address(*urls)
     template, others = site.mark(page.words), other_site.mark(kept.words)
     side = compare_words(page.words, kept.words, template)
@@ -451,7 +345,7 @@ class _Pair:
     @cached_property
     def view(self) -> Form | None:
         """What all such views of other pages have as the page is of the kept one, if it is one."""
-        return self.sites[0].find_view(self.page.facts.url, self.kept.facts.url)
+        return self.sites[0].views.find(self.page.facts.url, self.kept.facts.url)
 
 
 def find_names_apart(page: Facts, kept: Facts, site: Site, other_site: Site) -> str:

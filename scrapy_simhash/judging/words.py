@@ -222,8 +222,12 @@ class Page(NamedTuple):
         return Page(facts, self.words, (read_name(facts.title), read_name(facts.heading)))
 
 
-def leave_out(page: Page, url: str) -> Page:
-    """Leave another page's address out of a text that writes it out with its host."""
+def leave_out_addresses(page: Page, kept: Page) -> tuple[Page, Page]:
+    """Leave out of two pages each the address of the other one, if it writes that with its host."""
+    return _leave_out_other(page, kept.facts.url), _leave_out_other(kept, page.facts.url)
+
+
+def _leave_out_other(page: Page, url: str) -> Page:
     address, _, query = url.partition("://")[2].partition("#")[0].partition("?")
     path = address.partition("/")[2].strip("/")
     words = page.words

@@ -173,8 +173,8 @@ async def test_kept_pages_that_look_like_another_one_are_named(
         assert [bool(each["parted_by"]) for each in done.decisions] == [False] * 8 + [True] * 16
         first, like = site.url("/0-b"), site.url("/0-a")
         said = (
-            "16 pages that look like another one but for '110' (16); SIMHASH_IGNORE leaves out "
-            f"what changes at every fetch: scrapy simhash explain {first!r}."
+            "16 pages that look like another one; first to differ: '110' (16); SIMHASH_IGNORE "
+            f"leaves out what changes at every fetch: scrapy simhash explain {first!r}."
         )
         assert end.read() == ["Judged 24 pages: 24 new." + DETAILS, f"Kept: {said}"]
         told = report(tmp_path, tmp_path)

@@ -11,6 +11,7 @@ from scrapy_simhash.crawl.summary import LookAlikes
 from scrapy_simhash.judge import refetches as module
 from scrapy_simhash.judge.links import LinkTable
 from scrapy_simhash.judge.refetches import Refetches
+from scrapy_simhash.judging.documents import ASKS_NO_MORE, STAYS
 from scrapy_simhash.judging.hosts import Hosts
 from scrapy_simhash.judging.matching import Doubt, _are_called_alike
 from scrapy_simhash.judging.words import Page
@@ -77,11 +78,11 @@ def test_what_is_not_asked_for_says_why() -> None:
     for number in (1, 2):
         refetches.end(number)
     assert refetches.find_bar(doubt(1)).startswith("that page was asked for once more")
-    assert refetches.find_bar(doubt(3)).startswith("SIMHASH_REFETCH allows 2 doubts in vain")
+    assert refetches.find_bar(doubt(3)).startswith("SIMHASH_REFETCH asks for no more: it asked 2")
     for number in range(3, 11):
         refetches.take(doubt(number, f"http://{number}.example/"))
     bar = refetches.find_bar(doubt(11, "http://b.example/"))
-    assert bar.startswith("2% of the pages of the crawl")
+    assert bar.startswith("SIMHASH_REFETCH asks for no more: 2% of the pages")
     last = doubt(12, "http://b.example/")
     assert refetches.takes_check(last, "b.example/p", 12, confirmed=False)
     assert refetches.find_bar(last) == "that page is being checked"
@@ -94,7 +95,9 @@ def test_pages_whose_addresses_name_other_documents_leave_doubts_to_others() -> 
         assert refetches.find_bar(doubt(number, far=True)) == ""
         refetches.take(doubt(number, far=True))
         refetches.end(number)
-    assert refetches.find_bar(doubt(4, far=True)).startswith("SIMHASH_REFETCH allows 10")
+    assert refetches.find_bar(doubt(4, far=True)).startswith(
+        "SIMHASH_REFETCH asks for no more: it asked 10"
+    )
     assert refetches.find_bar(doubt(4)) == ""
 
 
@@ -216,13 +219,24 @@ def count(parted: Iterable[str]) -> LookAlikes:
     return found
 
 
+def test_where_no_more_is_asked_for_a_crawl_says_so() -> None:
+    found = count(["41"])
+    decision = new_decision("http://a.example/", parted_by="41")
+    decision.nearest_tests = [f"{STAYS}{ASKS_NO_MORE}it asked 10 times here of which no drop came"]
+    found.add(decision)
+    said = "at every fetch, and a higher SIMHASH_REFETCH finds more of it (1): scrapy simhash"
+    assert said in found.describe()
+
+
 def test_a_crawl_of_many_kinds_is_counted_whole(monkeypatch: pytest.MonkeyPatch) -> None:
     one = count(["41"]).describe()
-    assert one.startswith("1 page that looks like another one but for '41'; SIMHASH_IGNORE ")
+    assert one.startswith(
+        "1 page that looks like another one; first to differ: '41'; SIMHASH_IGNORE "
+    )
     monkeypatch.setattr(summary, "_MOST_KINDS", 20)
     found = count([f"word{chr(97 + n // 26)}{chr(97 + n % 26)}" for n in range(99)] + ["wordab"])
-    said = "100 pages that look like another one but for 'wordab' (2), 'wordaa' (1) and others; "
-    assert found.describe().startswith(said)
+    said = "100 pages that look like another one; first to differ: 'wordab' (2), 'wordaa' (1) and "
+    assert found.describe().startswith(f"{said}others; ")
     listed = found.list_kinds()
     assert [each["pages"] for each in listed] == [2] + [1] * 9
     where = {"url": "http://a.example/1", "like": "http://a.example/first", "why": ""}
