@@ -69,8 +69,8 @@ class Config:
         rule: (advanced) `words` compares pages [word by word](design.md#the-rule); with `plain` the
             distance between the fingerprints of their main texts alone decides, as in the paper
         refetch: pages that are asked for once more, 0 to 1,000 for each host and crawl, to see
-            [what changes by itself](dropping.md#what-changes-by-itself); as many are checks at
-            most. 0 asks for none, and nothing is left out
+            [what changes by itself](dropping.md#what-changes-by-itself); twice as many are checks
+            at most. 0 asks for none, and nothing is left out
         unchanged: `drop` drops the items of a page that an earlier visit got and that shows nothing
             new since, and follows its links: for crawls that bring only what is new. See
             [pages fetched again](running.md#pages-fetched-again)

@@ -265,9 +265,9 @@ class Judge:
         if any(each.facts[1].heading == facts.heading for each in found):
             page = Page.make(facts, unpack(document.wording))
             self.hosts.note(page)
-        named = self._find_named(facts, found, own)
-        compared = [each for each in found if each.number not in named]
-        wordings = self.documents.get_wordings(named)
+        sites_of = self._find_sites(facts, found, own)
+        compared = [each for each in found if each.number not in sites_of]
+        wordings = self.documents.get_wordings(sites_of)
         if not wordings:
             return compared
         page = page or Page.make(facts, unpack(document.wording))
@@ -275,19 +275,18 @@ class Judge:
             number, other = candidate.number, candidate.facts[1]
             if number not in wordings:
                 continue
-            called, sites = named[number]
-            mine = page if called is facts else page.rename(called)
+            sites = sites_of[number]
             kept = Page.make(other, wordings[number])
             if self.trusted is None:
-                pages = self.hosts.clean_both(mine, kept)
+                pages = self.hosts.clean_both(page, kept)
             else:
-                pages = Slots(self.trusted.get(number, ())).clean_both(mine, kept)
+                pages = Slots(self.trusted.get(number, ())).clean_both(page, kept)
             said = self._doubt_declared(judge(*pages, *sites), facts, other)
             _rule(candidate, said)
             candidate.sites, candidate.kept, candidate.pages = sites, kept, pages
-            if said.one and pages != (mine, kept) and not judge(mine, kept, *sites).one:
-                seen = self.trusted[number] if self.trusted else self.hosts.list_noise(mine, kept)
-                candidate.noise = show_standing(seen, mine, kept)
+            if said.one and pages != (page, kept) and not judge(page, kept, *sites).one:
+                seen = self.trusted[number] if self.trusted else self.hosts.list_noise(page, kept)
+                candidate.noise = show_standing(seen, page, kept)
             compared.append(candidate)
             if said.one and self.stand(candidate) == "got":
                 break
@@ -295,22 +294,21 @@ class Judge:
             self._find_doubt(page, compared)
         return compared
 
-    def _find_named(
+    def _find_sites(
         self, facts: Facts, found: Sequence[Candidate], own: int
-    ) -> dict[int, tuple[Facts, tuple[Site, Site]]]:
-        """Find of each candidate that has no other name what the page is called, and both sites."""
-        named: dict[int, tuple[Facts, tuple[Site, Site]]] = {}
+    ) -> dict[int, tuple[Site, Site]]:
+        """Find the sites of a page and of each candidate that has no other name."""
+        sites_of: dict[int, tuple[Site, Site]] = {}
         for candidate in found:
             other = candidate.facts[1]
-            without = own, candidate.number
-            sites = self.hosts.find_both(self.documents, facts, other, without)
+            sites = self.hosts.find_both(self.documents, facts, other, (own, candidate.number))
             one = facts.title == other.title
-            mine = facts if one else name_view(facts, other, sites[0].views)
-            if why := find_names_apart(mine, other, *sites):
+            named = facts if one else name_view(facts, other, sites[0].views)
+            if why := find_names_apart(named, other, *sites):
                 _rule(candidate, Ruling(one=False, why=why))
             else:
-                named[candidate.number] = mine, sites
-        return named
+                sites_of[candidate.number] = sites
+        return sites_of
 
     def _doubt_declared(self, said: Ruling, page: Facts, kept: Facts) -> Ruling:
         """Keep a page whose site declares one address for whatever it says."""

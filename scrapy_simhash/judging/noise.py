@@ -119,6 +119,8 @@ class Noise:
         # slots of which one did under two: others may show texts of their own page, as reviews.
         self._called: dict[tuple[Slot, int], tuple[str, str]] = {}
         self._shared: set[Slot] = set()
+        # What stands behind an advertisement is a page's own, which several may say: a date.
+        self._behind: set[tuple[Slot, int]] = set()
         self.version, self.is_recalled = 0, False
 
     def may_move(self, changes: Iterable[Change]) -> bool:
@@ -147,7 +149,9 @@ class Noise:
 
     def _show(self, change: Change) -> Change:
         """Return a change without texts that may be those of its page."""
-        return change if change.slot in self._shared else change._replace(texts=frozenset())
+        shared = change.texts if change.slot in self._shared else ()
+        texts = (text for text in shared if (change.slot, text) not in self._behind)
+        return change._replace(texts=frozenset(texts))
 
     def add(
         self, url: str, changes: Iterable[Change], seconds: float, moving: Collection[Slot] = ()
@@ -195,7 +199,10 @@ class Noise:
         """Note what a page has in slots of single blocks: what two pages say is of neither."""
         facts = page.facts
         changes = [each for each in self.list_counting(facts.url, inf) if each.slot.kind == BLOCK]
-        for slot, text in list_single(changes, page) if changes else ():
+        for slot, text, behind in list_single(changes, page) if changes else ():
+            if (slot, behind) not in self._behind and len(self._behind) < _MOST_TEXTS * MOST_SLOTS:
+                self._behind.add((slot, behind))
+                self._touch()
             if self._is_shared(facts, slot, text):
                 self._add_texts(facts.url, slot, {text})
 

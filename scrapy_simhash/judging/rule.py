@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache, reduce
 from itertools import compress
 from operator import and_
@@ -18,7 +18,7 @@ from urllib.parse import unquote
 
 import numpy as np
 
-from scrapy_simhash.judging.views import NO_VIEWS, Form, Views
+from scrapy_simhash.judging.views import NO_VIEWS, Form, Views, hash_pairs, name_view
 from scrapy_simhash.judging.words import (
     Counts,
     Side,
@@ -305,11 +305,11 @@ def judge(page: Page, kept: Page, site: Site, other_site: Site) -> Ruling:
     elif min(len(each.words.tokens) for each in (page, kept)) < STUB_WORDS:
         ruling = _judge_stubs(page, kept)
     elif not one_address and _have_other_names(*urls, site, other_site):
-        ruling = _judge_other_name(pair)
+        ruling = _judge_other_name(pair.named)
     else:
         ruling = _judge_one_name(pair)
         if not ruling.one and pair.view is not None:
-            strict = _judge_other_name(pair)
+            strict = _judge_other_name(pair.named)
             ruling = strict if strict.one else ruling
     return ruling._replace(sides=(side, other))
 
@@ -344,8 +344,52 @@ class _Pair:
 
     @cached_property
     def view(self) -> Form | None:
-        """What all such views of other pages have as the page is of the kept one, if it is one."""
+        """What all such views of other pages have as the page is of the kept one, if it is one.
+
+        A page in the whole frame of its site is none: what is in stock, red, sold, or used.
+        """
+        mine, theirs = self.page.words.texts, self.kept.words.texts
+        if mine and theirs and (mine[0], mine[-1]) == (theirs[0], theirs[-1]):
+            return None
         return self.sites[0].views.find(self.page.facts.url, self.kept.facts.url)
+
+    @cached_property
+    def amid(self) -> Marks:
+        """Which words of the kept page are between the first and the last that both have."""
+        marked = np.zeros(len(self.other.common), np.bool_)
+        places = np.flatnonzero(self.other.common)
+        if len(places):
+            marked[places[0] : places[-1] + 1] = True
+        return marked
+
+    @cached_property
+    def shows_text(self) -> bool:
+        """Whether the page is a view of a text, most of it long blocks and none left out amid them.
+
+        A list may show some rows of another one: what is in stock.
+        """
+        if self.view is None:
+            return False
+        long, others = (
+            words.sizes[words.block_of] >= PARAGRAPH_WORDS
+            for words in (self.page.words, self.kept.words)
+        )
+        left_out = (self.other.own & self.amid & others).sum() >= PARAGRAPH_WORDS
+        common = self.side.common
+        return bool(not left_out and 2 * (common & long).sum() >= common.sum())
+
+    @property
+    def named(self) -> _Pair:
+        """The pair with a view of a text under the title of the kept page.
+
+        That is one with a frame of its own: what else only a title says is so of the page.
+        """
+        facts, mine, theirs = self.page.facts, self.page.words.texts, self.kept.words.texts
+        frames = self.shows_text and mine[0] != theirs[0] and mine[-1] != theirs[-1]
+        if not frames or facts.title == self.kept.facts.title:
+            return self
+        called = name_view(facts, self.kept.facts, self.sites[0].views)
+        return self if called is facts else replace(self, page=self.page.rename(called))
 
 
 def find_names_apart(page: Facts, kept: Facts, site: Site, other_site: Site) -> str:
@@ -429,13 +473,11 @@ def _part_other_names(pair: _Pair) -> Iterator[str]:
 def _says_much_more(pair: _Pair, side: Side) -> bool:
     """Whether one of two pages says too much that the other one does not, beside what they share.
 
-    Of the page of a view that counts which stands among what they share: around it a view leaves
-    out what it likes, and of a list that shows some rows the others stand among them.
+    Of a text that a view shows only what stands amid it counts: around it a view has what it likes.
     """
     own = side.own
-    if side is pair.other and pair.view is not None and side.common.any():
-        places = np.flatnonzero(side.common)
-        own = own[places[0] : places[-1] + 1]
+    if side is pair.other and pair.shows_text:
+        own = own & pair.amid
     return bool(own.sum() > INSERTED_SHARE * pair.common)
 
 
@@ -487,7 +529,10 @@ def _is_frame(pair: _Pair, gap: Gap) -> bool:
     is_edit = _is_of_one_size(gap) and 2 * len(mine & theirs) > min(len(mine), len(theirs))
     if not pair.view or pair.is_inside(gap) or is_short or is_edit:
         return False
-    return bool(np.isin(words.hashes[here], pair.view.words).all())
+    start = max(0, min(here.start, here.stop - 2))  # of one word with the one before it
+    pairs = hash_pairs(words, slice(start, here.stop))
+    is_whole = len(pairs) == here.stop - start - 1 > 0
+    return is_whole and bool(np.isin(pairs, pair.view.words).all())
 
 
 def _is_declared(pair: _Pair) -> bool:

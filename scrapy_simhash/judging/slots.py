@@ -72,6 +72,7 @@ _MOST_NOISE = 0.5
 _DIGIT = re.compile(r"\d")
 # A longer number beside a counter may be a record's: "Call 4821, 3 are waiting".
 _OF_CLOCK = re.compile(r"(?:\d\d?|(?:19|20)\d\d)$")
+_CLOCK = re.compile(r"\d\d?( [0-5]\d){1,2}$")
 # Of the visitor's own address, as walls show it: "203.0.113.7".
 _OF_ADDRESS, _NUMBERS_OF_ADDRESS = re.compile(r"\d{1,3}$"), 3
 _LEADING = re.compile(r"\s*[(\[]\d+[)\]]\s*")
@@ -375,10 +376,18 @@ def _does_stay(texts: Sequence[Sequence[str]], counts: Sequence[Counter[str]]) -
     return any(len(block.split()) > _WORDS_OF_PART for block in stay) or not few
 
 
-def _list_left_words(texts: Sequence[Sequence[str]]) -> list[str]:
-    """List the words of a block that others have, too, and that are of no clock that changed."""
+def _is_clock(page: Page, texts: Sequence[str]) -> bool:
+    """Whether a block is a clock and nothing else, "10:15:02"; but no "19:30 | 53"."""
+    text = " ".join(texts)
+    signs = {each.replace(" ", "") for each in page.words.signs.get(("", text), ())}
+    return bool(_CLOCK.match(text)) and signs == {":" * text.count(" ")}
+
+
+def _list_left_words(texts: Sequence[Sequence[str]], *, is_clock: bool = True) -> list[str]:
+    """List the words of a block that others have, too; of a clock that changed none."""
     mine, *others = (" ".join(each).split() for each in texts)
-    runs = chain.from_iterable(_list_runs(mine, theirs) for theirs in others)
+    find = _list_runs if is_clock else align
+    runs = chain.from_iterable(find(mine, theirs) for theirs in others)
     left = set(range(len(mine))).difference(*(range(start, end) for start, end, *_ in runs))
     return [mine[n] for n in sorted(left)]
 
@@ -658,12 +667,13 @@ def _find_blocks(words: Words, places: Iterable[tuple[int, int]]) -> list[int]:
     return sorted({n for start, end in places for n in words.block_of[start:end].tolist()})
 
 
-def list_single(changes: Collection[Change], page: Page) -> Iterator[tuple[Slot, int]]:
-    """List the slots of single blocks on a page, each with the digest of its text there."""
+def list_single(changes: Collection[Change], page: Page) -> Iterator[tuple[Slot, int, int]]:
+    """List the slots of single blocks on a page, with digests of the text there and behind it."""
     located = Slots(changes).locate(page, {change.slot for change in changes})
+    texts = [*page.words.texts, ""]
     for slot, places in located.items():
         for n in _find_blocks(page.words, places):
-            yield slot, _digest(page.words.texts[n])
+            yield slot, _digest(texts[n]), _digest(texts[n + 1])
 
 
 def compare_values(
@@ -710,7 +720,10 @@ def list_staying(changes: Collection[Change], *pages: Page, parts: bool) -> Iter
             if max(map(len, texts)) == 1:
                 # Of one block words may stay that the other page lacks: "The red house: 53 saw it".
                 others = kept[slot].split() if slot.kind == BLOCK else ()
-                same = sum(word not in others for word in _list_left_words(texts))
+                # A date beside a count is the page's own: "5.12.2026 | 513 saw it".
+                is_clock = all(map(_is_clock, pages, texts))
+                left = _list_left_words(texts, is_clock=is_clock)
+                same = sum(word not in others for word in left)
             else:
                 both = Counter(texts[0])
                 for each in texts[1:]:

@@ -17,7 +17,7 @@ from msgspec import structs
 from scrapy_simhash.pages.addresses import parse_address
 
 if TYPE_CHECKING:
-    from scrapy_simhash.judging.words import Hashes, Page
+    from scrapy_simhash.judging.words import Hashes, Page, Words
     from scrapy_simhash.pages.facts import Facts
 
 # So many names of a path, from either end, may be parts that many addresses have.
@@ -25,11 +25,14 @@ _OUTER = 2
 _MOST_PARAMETERS = 8
 # Of so many pages what they have in common is no page's own, as of a template.
 _LEAST = 3
+# Of frames so many words at most, at either end, are remembered.
+_LONGEST_FRAME = 200
 # Of a host; each with some kB of the latest pages that had it.
 _MOST_PARTS = 64
 # Of what titles begin and end with, what signs set off: "Tea - Print", but not "Red tea".
 _BEGIN, _END = re.compile(r".*[^\w\s]\s"), re.compile(r"\s[^\w\s].*| \(.*")
 _DIGIT = re.compile(r"\d")
+_FOLD = np.uint64(0xBF58476D1CE4E5B9)  # odd
 
 
 class Form(NamedTuple):
@@ -38,7 +41,7 @@ class Form(NamedTuple):
     Attributes:
         begin: of their titles.
         end: of these.
-        words: hashes of those that all say, ascending.
+        words: hashes of pairs of words that all say where they begin or end, ascending.
         headings: of some of them, or titles.
     """
 
@@ -50,7 +53,8 @@ class Form(NamedTuple):
     @classmethod
     def make(cls, page: Page) -> Form:
         """Make what one page has."""
-        title, words = page.facts.title, np.unique(page.words.hashes)
+        title, frames = page.facts.title, (slice(_LONGEST_FRAME), slice(-_LONGEST_FRAME, None))
+        words = np.unique(np.concatenate([hash_pairs(page.words, frame) for frame in frames]))
         return cls(title, title, words, frozenset((page.facts.heading or title,)))
 
     def join(self, other: Form) -> Form:
@@ -70,14 +74,25 @@ class Form(NamedTuple):
 
     @property
     def is_known(self) -> bool:
-        """Whether enough pages were met to tell what is their own."""
-        return len(self.headings) >= _LEAST
+        """Whether enough pages were met to tell what is their own, the judged one aside."""
+        return len(self.headings) > _LEAST
 
     def cut(self, title: str) -> str:
         """Cut out of a title what all have, in whole words."""
         begin, end = _BEGIN.match(self.begin), _END.search(self.end)
         size = len(end[0]) if end else 0
         return title[len(begin[0]) if begin else 0 : len(title) - size].strip()
+
+
+def hash_pairs(words: Words, at: slice = slice(None)) -> Hashes:
+    """Hash words, each with the last one before it that is no number; of the first ones none.
+
+    So "yes" and "no", which all such views may say, are of the same things; and what was cut out of
+    one, as a clock, leaves the others.
+    """
+    hashes, numbers = words.hashes[at], words.numbers[at]
+    before = np.maximum.accumulate(np.where(numbers, -1, np.arange(len(hashes))))[:-1]
+    return hashes[before[before >= 0]] * _FOLD + hashes[1:][before >= 0]
 
 
 def list_parts(url: str) -> set[str]:

@@ -236,7 +236,7 @@ def _leave_out_other(page: Page, url: str) -> Page:
     first = [*tokenise(normalise(address))]
     longest = [*first, *tokenise(normalise(query))]
     marked = np.zeros(len(words.tokens), np.bool_)
-    places = (n for n, word in enumerate(words.tokens) if word == first[0])
+    places = (n for n, word in enumerate(words.tokens) if word in first[:1])
     for n in places:
         for written in (longest, first):
             if words.tokens[n : n + len(written)] == written:

@@ -292,35 +292,6 @@ def test_views_in_a_frame_of_their_own_are_dropped(view: str) -> None:
     assert len(dropped) >= 8
 
 
-@pytest.mark.parametrize("view", [*VIEWS, "/print/p/{}"])
-def test_a_print_view_has_a_title_and_its_page_s_address(view: str) -> None:
-    """Of a stranger's print views all came through."""
-    pages = list[tuple[str, str]]()
-    host = HOST.partition("//")[2]
-    for number in range(16):
-        title, page = make_article(number).split("</title>")
-        more = "".join(f"<p>{make_words(number * 50 + n, 30)}" for n in range(12))
-        full = page.replace("<footer>", f"<aside>{more}</aside><footer>")
-        printed = f"{page.partition('<footer>')[0]}<p>Printed from {host}/p/{number}"
-        pages.append((f"/p/{number}", f"{title} - Shop</title>{full}"))
-        pages.append((view.format(number), f"{title} - Print</title>{printed}"))
-    dropped = list_dropped(pages)
-    assert set(dropped) < {path for path, _ in pages[1::2]}
-    assert len(dropped) >= 8
-
-
-def test_colours_in_titles_and_at_ends_of_addresses_are_no_views() -> None:
-    pages = [*ARTICLES]
-    for number in range(12):
-        title, page = make_article(number + 50).split("</title>")
-        for colour in ("", "red", "blue"):
-            path = f"/p/{number}/{colour}".rstrip("/")
-            said = f"<p>In {colour}, of this year" if colour else ""
-            html = page.replace("<footer>", f"{said}<footer>")
-            pages.append((path, f"{title}, {colour or 'any'}</title>{html}"))
-    assert list_dropped(pages) == []
-
-
 def test_an_address_with_a_long_number_takes_no_time() -> None:
     """A pattern that went back for each digit took minutes."""
     name = f"{'1' * 1_000}/view"
