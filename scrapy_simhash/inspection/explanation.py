@@ -233,6 +233,8 @@ def _tell_duplicate(
     elif not own:
         aside = ", but for what changes by itself" * any(CHANGES in each for each in page.tests)
         why = f"it says nothing that {url} does not say{aside}"
+    elif len(own) >= _MOST_WORDS:
+        why = f"it says little that {url} does not say: {_show_words(own)}"
     else:
         there = f" (there {_show_words(words[1])})" * bool(words[1])
         why = f"only {_show_words(own)}{there} differs from {url}"
