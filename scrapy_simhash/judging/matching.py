@@ -262,7 +262,9 @@ class Judge:
         of_scope = (each for each in chosen if each.facts[1].scope == facts.scope)
         found = sorted(of_scope, key=_rank)[:MOST_COMPARED]
         page = None
-        if any(each.facts[1].heading == facts.heading for each in found):
+        called = facts.heading or facts.title
+        others = (each.facts[1] for each in found) if self.trusted is None else ()
+        if any((other.heading or other.title) == called for other in others):
             page = Page.make(facts, unpack(document.wording))
             self.hosts.note(page)
         sites_of = self._find_sites(facts, found, own)

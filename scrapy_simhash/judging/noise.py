@@ -115,8 +115,8 @@ class Noise:
         self._tested: defaultdict[Slot, Counter[str]] = defaultdict(Counter)  # by folder
         self._own: dict[str, tuple[Change, ...]] = {}
         self._slots: dict[Hashable, Slots] = {}
-        # The first titles of pages on which texts of single blocks were seen to change, and the
-        # slots of which one did under two: others may show texts of their own page, as reviews.
+        # What the first pages are called on which texts of single blocks were seen, and the slots
+        # of which one changed on two: others may show texts of their own page, as reviews.
         self._called: dict[tuple[Slot, int], tuple[str, str]] = {}
         self._shared: set[Slot] = set()
         # What stands behind an advertisement is a page's own, which several may say: a date.
@@ -191,7 +191,7 @@ class Noise:
         """Note what else was seen to change in slots of single blocks of a page."""
         for change in changes:
             for text in change.texts:
-                if self._is_shared(facts, change.slot, text):
+                if self._see_twice(facts, change.slot, text):
                     self._shared.add(change.slot)
             self._add_texts(facts.url, change.slot, change.texts)
 
@@ -203,11 +203,11 @@ class Noise:
             if (slot, behind) not in self._behind and len(self._behind) < _MOST_TEXTS * MOST_SLOTS:
                 self._behind.add((slot, behind))
                 self._touch()
-            if self._is_shared(facts, slot, text):
+            if self._see_twice(facts, slot, text):
                 self._add_texts(facts.url, slot, {text})
 
-    def _is_shared(self, page: Facts, slot: Slot, text: int) -> bool:
-        """Whether a text was seen in a slot of another page, by title and heading."""
+    def _see_twice(self, page: Facts, slot: Slot, text: int) -> bool:
+        """Note a text in a slot; return whether a page of another title and heading had it."""
         if len(self._called) >= _MOST_TEXTS * MOST_SLOTS:
             return False
         title, heading = self._called.setdefault((slot, text), (page.title, page.heading))

@@ -18,7 +18,7 @@ from urllib.parse import unquote
 
 import numpy as np
 
-from scrapy_simhash.judging.views import NO_VIEWS, Form, Views, hash_pairs, name_view
+from scrapy_simhash.judging.views import NO_VIEWS, ViewKind, Views, name_view
 from scrapy_simhash.judging.words import (
     Counts,
     Side,
@@ -133,7 +133,7 @@ class Site:
     Args:
         pages: of the sample, by number.
         is_met: pages of the host are kept, too few as they may be.
-        views: what is known of those.
+        views: of the host.
 
     Attributes:
         sample: as given.
@@ -343,7 +343,7 @@ class _Pair:
         )
 
     @cached_property
-    def view(self) -> Form | None:
+    def view(self) -> ViewKind | None:
         """What all such views of other pages have as the page is of the kept one, if it is one.
 
         A page in the whole frame of its site is none: what is in stock, red, sold, or used.
@@ -389,7 +389,10 @@ class _Pair:
         if not frames or facts.title == self.kept.facts.title:
             return self
         called = name_view(facts, self.kept.facts, self.sites[0].views)
-        return self if called is facts else replace(self, page=self.page.rename(called))
+        if called is facts:
+            return self
+        names = self.kept.names[0], self.page.names[1]
+        return replace(self, page=self.page._replace(facts=called, names=names))
 
 
 def find_names_apart(page: Facts, kept: Facts, site: Site, other_site: Site) -> str:
@@ -530,7 +533,7 @@ def _is_frame(pair: _Pair, gap: Gap) -> bool:
     if not pair.view or pair.is_inside(gap) or is_short or is_edit:
         return False
     start = max(0, min(here.start, here.stop - 2))  # of one word with the one before it
-    pairs = hash_pairs(words, slice(start, here.stop))
+    pairs = words.hash_pairs(slice(start, here.stop))
     is_whole = len(pairs) == here.stop - start - 1 > 0
     return is_whole and bool(np.isin(pairs, pair.view.words).all())
 

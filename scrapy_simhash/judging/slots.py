@@ -587,10 +587,8 @@ class Slots:
         for start in (0, *found) if _START in self._lasts else found:
             # `masked` is two words ahead.
             for slot, most in self._words.get((masked[start], masked[start + 1]), ()):
-                if (
-                    tuple(masked[max(0, start + _AROUND - len(slot.before)) : start + _AROUND])
-                    != slot.before
-                ):
+                at = max(0, start + _AROUND - len(slot.before))
+                if (*masked[at : start + _AROUND],) != slot.before:
                     continue
                 for end in range(start, min(len(shapes), start + _LONGER * max(most, 1)) + 1):
                     goes_on = start < end < len(shapes) and masked[end + 2] == _NUMBER

@@ -17,7 +17,7 @@ from msgspec import structs
 from scrapy_simhash.pages.addresses import parse_address
 
 if TYPE_CHECKING:
-    from scrapy_simhash.judging.words import Hashes, Page, Words
+    from scrapy_simhash.judging.words import Hashes, Page
     from scrapy_simhash.pages.facts import Facts
 
 # So many names of a path, from either end, may be parts that many addresses have.
@@ -32,10 +32,9 @@ _MOST_PARTS = 64
 # Of what titles begin and end with, what signs set off: "Tea - Print", but not "Red tea".
 _BEGIN, _END = re.compile(r".*[^\w\s]\s"), re.compile(r"\s[^\w\s].*| \(.*")
 _DIGIT = re.compile(r"\d")
-_FOLD = np.uint64(0xBF58476D1CE4E5B9)  # odd
 
 
-class Form(NamedTuple):
+class ViewKind(NamedTuple):
     """What all pages have in common whose addresses have one part, see `list_parts`.
 
     Attributes:
@@ -51,22 +50,22 @@ class Form(NamedTuple):
     headings: frozenset[str]
 
     @classmethod
-    def make(cls, page: Page) -> Form:
+    def make(cls, page: Page) -> ViewKind:
         """Make what one page has."""
         title, frames = page.facts.title, (slice(_LONGEST_FRAME), slice(-_LONGEST_FRAME, None))
-        words = np.unique(np.concatenate([hash_pairs(page.words, frame) for frame in frames]))
+        words = np.unique(np.concatenate([page.words.hash_pairs(frame) for frame in frames]))
         return cls(title, title, words, frozenset((page.facts.heading or title,)))
 
-    def join(self, other: Form) -> Form:
+    def join(self, other: ViewKind) -> ViewKind:
         """Return what these and other pages have in common."""
-        return Form(
+        return ViewKind(
             commonprefix([self.begin, other.begin]),  # noqa: RUF071 - of characters
             commonprefix([self.end[::-1], other.end[::-1]])[::-1],  # noqa: RUF071
             np.intersect1d(self.words, other.words, assume_unique=True),
             self.headings if self.is_known else self.headings | other.headings,
         )
 
-    def merge(self, other: Form) -> Form:
+    def merge(self, other: ViewKind) -> ViewKind:
         """Return what a page has that is of these and of others."""
         begins, ends = (self.begin, other.begin), (self.end, other.end)
         words = np.union1d(self.words, other.words)
@@ -82,17 +81,6 @@ class Form(NamedTuple):
         begin, end = _BEGIN.match(self.begin), _END.search(self.end)
         size = len(end[0]) if end else 0
         return title[len(begin[0]) if begin else 0 : len(title) - size].strip()
-
-
-def hash_pairs(words: Words, at: slice = slice(None)) -> Hashes:
-    """Hash words, each with the last one before it that is no number; of the first ones none.
-
-    So "yes" and "no", which all such views may say, are of the same things; and what was cut out of
-    one, as a clock, leaves the others.
-    """
-    hashes, numbers = words.hashes[at], words.numbers[at]
-    before = np.maximum.accumulate(np.where(numbers, -1, np.arange(len(hashes))))[:-1]
-    return hashes[before[before >= 0]] * _FOLD + hashes[1:][before >= 0]
 
 
 def list_parts(url: str) -> set[str]:
@@ -114,38 +102,36 @@ class Views:
     """What pages of a host have in common, by the parts of their addresses."""
 
     def __init__(self) -> None:
-        self._forms = OrderedDict[str, Form]()
+        self._kinds = OrderedDict[str, ViewKind]()
 
     def note(self, page: Page) -> None:
         """Note what a page has."""
-        forms, own = self._forms, Form.make(page)
+        kinds, own = self._kinds, ViewKind.make(page)
         for part in list_parts(page.facts.url):
-            forms[part] = forms[part].join(own) if part in forms else own
-            forms.move_to_end(part)
-        while len(forms) > _MOST_PARTS:
-            names = (part for part, form in forms.items() if not form.is_known)
-            del forms[next(names, next(iter(forms)))]
+            kinds[part] = kinds[part].join(own) if part in kinds else own
+            kinds.move_to_end(part)
+        while len(kinds) > _MOST_PARTS:  # names of single pages go first
+            names = (part for part, kind in kinds.items() if not kind.is_known)
+            del kinds[next(names, next(iter(kinds)))]
 
-    def find(self, mine: str, theirs: str) -> Form | None:
+    def find(self, mine: str, theirs: str) -> ViewKind | None:
         """Find what all such views have as the one of two addresses is of the other one's page.
 
         None if it is none: its address is that of the page with a name, host or parameter more.
         """
         one, other = parse_address(mine), parse_address(theirs)
-        rest = iter(one.path) if one else iter(())
-        if one is None or other is None or not all(name in rest for name in other.path):
+        if one is None or other is None:
             return None
-        more = {*one.path} - {*other.path}
-        if any(map(_DIGIT.search, more)):
+        rest, more = iter(one.path), {*one.path} - {*other.path}
+        if any(map(_DIGIT.search, more)) or not all(name in rest for name in other.path):
             return None
         parts = list_parts(mine) - list_parts(theirs)
-        forms = [form for part in parts if (form := self._forms.get(part)) and form.is_known]
         # A parameter with several values chooses what a page shows.
-        names = {f"{part.partition('=')[0]}=" for part in parts if part[0] == "?"}
-        known = Counter(part.partition("=")[0] + "=" for part in self._forms if part[0] == "?")
-        if any(known[name] > 1 for name in names):
+        values = Counter(part.partition("=")[0] for part in self._kinds if part[0] == "?")
+        if any(values[part.partition("=")[0]] > 1 for part in parts):
             return None
-        return reduce(Form.merge, forms) if forms else None
+        kinds = [kind for part in parts if (kind := self._kinds.get(part)) and kind.is_known]
+        return reduce(ViewKind.merge, kinds) if kinds else None
 
 
 NO_VIEWS = Views()

@@ -115,6 +115,16 @@ class Words:
         tokens = [*compress(self.tokens, kept.tolist())]
         return Words(tokens, self._lines[kept], self.main[kept], self.wording)
 
+    def hash_pairs(self, at: slice) -> Hashes:
+        """Hash words, each with the last one before it that is no number; of the first ones none.
+
+        So "yes" and "no", which all views may say, are of the same things; and what was cut out of
+        one, as a clock, leaves the others.
+        """
+        hashes, numbers = self.hashes[at], self.numbers[at]
+        before = np.maximum.accumulate(np.where(numbers, -1, np.arange(len(hashes))))[:-1]
+        return hashes[before[before >= 0]] * _FOLD + hashes[1:][before >= 0]
+
     @cached_property
     def triples(self) -> tuple[Hashes, Hashes]:
         """Each word with its neighbours, with any number for each, and as they are; shape (n,)."""
@@ -215,11 +225,8 @@ class Page(NamedTuple):
     @classmethod
     def make(cls, facts: Facts, wording: Wording) -> Page:
         """Make a page with all its words but those of its own address, if it writes that out."""
-        return cls(facts, read_words(wording, facts.url), ((), ())).rename(facts)
-
-    def rename(self, facts: Facts) -> Page:
-        """Return the page as it is called in `facts`."""
-        return Page(facts, self.words, (read_name(facts.title), read_name(facts.heading)))
+        words = read_words(wording, facts.url)
+        return cls(facts, words, (read_name(facts.title), read_name(facts.heading)))
 
 
 def leave_out_addresses(page: Page, kept: Page) -> tuple[Page, Page]:
