@@ -11,7 +11,6 @@ from __future__ import annotations
 import asyncio
 import itertools
 import logging
-import mmap
 import os
 import signal
 import subprocess
@@ -20,7 +19,6 @@ import time
 from collections import OrderedDict, deque
 from contextlib import suppress
 from dataclasses import dataclass
-from tempfile import TemporaryFile
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -276,9 +274,7 @@ class JudgeProcess(_Judge):
         """Start a judge, take what it says, and find out why it ended."""
         code, at = None, 0
         try:
-            with TemporaryFile() as file:
-                # So that no write to the memory fails.
-                os.pwrite(file.fileno(), bytes(mmap.PAGESIZE), 0)
+            with messages.make_status() as file:
                 self._status = messages.map_status(file.fileno())
                 self._status[1] = time.monotonic()
                 path = [str(folder) for folder in sys.path]

@@ -366,9 +366,8 @@ class CrawlJudge:
         if used and page.asked.young and not self._waits_are_over:
             asked = kept
             # What the original has not its answer does not show.
-            shown = Slots(used.values()).locate(kept.page, used)
-            told = {*shown, *(each.slot for each in (*own, *itself, *confirmed))}
-            lacking = {slot for slot in used if slot not in told}
+            shown = Slots(used.values()).locate(kept.page, used).keys()
+            lacking = used.keys() - shown - {each.slot for each in (*own, *itself, *confirmed)}
             if (
                 lacking
                 or fast.difference(each.slot for each in confirmed)

@@ -14,7 +14,9 @@ Python any more, so nothing in its process can bound its time. The crawl looks t
 from __future__ import annotations
 
 import mmap
-from typing import Literal, TypeAlias
+import os
+import tempfile
+from typing import IO, Literal, TypeAlias
 
 import msgspec
 
@@ -164,6 +166,16 @@ FromJudge: TypeAlias = Opened | Failed | Said | Waits | Refetch | Told | Closed
 pack = msgspec.msgpack.Encoder().encode
 unpack_to_judge = msgspec.msgpack.Decoder(ToJudge).decode
 unpack_from_judge = msgspec.msgpack.Decoder(FromJudge).decode
+
+
+def make_status() -> IO[bytes]:
+    """Make a file without a name for the status of a judge, see `map_status`."""
+    if hasattr(os, "memfd_create"):
+        file = os.fdopen(os.memfd_create("scrapy_simhash-status", os.MFD_CLOEXEC), "r+b")
+    else:
+        file = tempfile.TemporaryFile()  # noqa: SIM115 - for as long as the judge
+    os.pwrite(file.fileno(), bytes(mmap.PAGESIZE), 0)  # so that no write to the memory fails
+    return file
 
 
 def map_status(file: int) -> memoryview[float]:

@@ -215,8 +215,7 @@ class Noise:
 
     def _add_texts(self, url: str, slot: Slot, texts: Collection[int]) -> None:
         key = self._find_key(folder_of(url), slot)
-        seen = self._seen[key] if key else None
-        if key and seen and not seen.change.texts.issuperset(texts):
+        if key and not (seen := self._seen[key]).change.texts.issuperset(texts):
             more = seen._replace(change=seen.change._replace(texts=frozenset(texts)))
             self._seen[key] = seen.join(more)
             self._touch()

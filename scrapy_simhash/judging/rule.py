@@ -142,11 +142,7 @@ class Site:
     """
 
     def __init__(
-        self,
-        pages: Mapping[int, Page],
-        *,
-        is_met: bool = False,
-        views: Views = NO_VIEWS,
+        self, pages: Mapping[int, Page], *, is_met: bool = False, views: Views = NO_VIEWS
     ) -> None:
         self.sample, self.views = dict(pages), views
         self._is_met = is_met or bool(pages)

@@ -14,6 +14,7 @@ from scrapy_simhash.judge.refetches import Refetches
 from scrapy_simhash.judging.documents import ASKS_NO_MORE, STAYS
 from scrapy_simhash.judging.hosts import Hosts
 from scrapy_simhash.judging.matching import Doubt, _are_called_alike
+from scrapy_simhash.judging.slots import Slot, learn
 from scrapy_simhash.judging.words import Page
 from scrapy_simhash.pages.facts import NO_LINKS, Facts, Wording
 from scrapy_simhash.pages.fingerprint import read_links
@@ -136,6 +137,22 @@ def test_a_folder_that_is_looked_at_often_leaves_some_to_others() -> None:
     for number, folder in enumerate("a" * 30 + "b" * 30 + "c" * 30):
         bars.append(refetches.find_bar(doubt(number + 1, f"http://a.example/{folder}/x")) == "")
     assert (sum(bars[:30]), sum(bars[30:60]), sum(bars[60:])) == (25, 25, 0)
+
+
+def test_what_a_page_confirms_counts_whether_it_is_fast_or_not() -> None:
+    """The original may lack it; and a check that confirms something is free."""
+    refetches = make_refetches(10)
+    first, answer = (
+        Page.make(Facts(b"-", 0, b""), Wording(f"the text of one page\nseen {n} times here"))
+        for n in (12, 13)
+    )
+    sought = learn(first, answer)
+    assert refetches.takes_check(Doubt(7, first, (*sought,)), "/p", 8, confirmed=False)
+    if asked := refetches.end(7):
+        assert not refetches.learn(asked, answer)
+    for fast in (set[Slot](), {each.slot for each in sought}):
+        assert list(refetches.list_confirmed("/p", sought, fast)) == sought
+    assert not refetches._checks.total()
 
 
 def test_a_check_fails_so_far_once_its_page_is_asked_for_again() -> None:

@@ -278,20 +278,6 @@ def test_views_that_say_more_are_kept(said: str, views: list[str]) -> None:
         assert {*list_dropped(shuffle(pages, 0))} <= {f"/p/{n}" for n in range(10, 34)}
 
 
-@pytest.mark.parametrize("view", VIEWS)
-def test_views_in_a_frame_of_their_own_are_dropped(view: str) -> None:
-    frame = f"<nav>Home News Shop and what else {' '.join(make_words(80, 12))}: offer {{}}</nav>"
-    pages = []
-    for number in range(16):
-        page = make_article(number)
-        page = page.replace("<nav>Home News Shop</nav>", frame.format(make_words(number, 2)))
-        printed = re.sub("<nav>.*</nav>", "<p>Printed from our shop", page)
-        pages += [(f"/p/{number}", page), (view.format(number), printed)]
-    dropped = list_dropped(pages)
-    assert set(dropped) < {path for path, _ in pages[1::2]}  # the first ones show that they are
-    assert len(dropped) >= 8
-
-
 def test_an_address_with_a_long_number_takes_no_time() -> None:
     """A pattern that went back for each digit took minutes."""
     name = f"{'1' * 1_000}/view"
